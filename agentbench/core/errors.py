@@ -1,0 +1,110 @@
+"""Every way in which AgentBench stops, as one tree.
+
+An error belongs to one of three worlds, and the class says which:
+
+- the user asked for something that cannot be (`UsageError`, `PrerequisiteError`, ...): one clear line, an exit code, no traceback;
+- the world broke under an episode (`Failure`): a third outcome beside success and failure, recorded with its cause,
+  retried if asked, given no gradient;
+- a bug: everything else. It is left to crash.
+
+`boundary()` is the only place where a foreign exception becomes a `Failure`; the episode loop is the only one that uses it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Literal
+
+Cause = Literal["environment", "policy", "provider", "sandbox", "memory", "timeout"]
+"""What broke: the environment, the policy's own code, the server behind it, a sandbox, the memory, or an infrastructure time-out."""
+
+
+class AgentBenchError(Exception):
+    """Base of every error that AgentBench raises on purpose."""
+
+    exit_code: ClassVar[int] = 70
+    """The exit code of the command line, from the table in the README."""
+
+
+class UsageError(AgentBenchError):
+    """The request makes no sense: a wrong name, value or combination. Say what was found, expected, and to do."""
+
+    exit_code = 2
+
+
+class RunInvalid(AgentBenchError):
+    """The run ended, but too many episodes are missing or failed for a number to be trusted."""
+
+    exit_code = 3
+
+
+class PrerequisiteError(AgentBenchError):
+    """Something that the request needs is not on this machine; found before any episode ran."""
+
+    exit_code = 4
+
+
+class NothingSelected(AgentBenchError):
+    """The request is valid and selects no episode at all."""
+
+    exit_code = 5
+
+
+class IntegrityError(AgentBenchError):
+    """A record does not agree with itself: a hash, a lock or a replay differs."""
+
+    exit_code = 7
+
+
+class RecordError(AgentBenchError):
+    """A result could not be written (disk full, folder read-only). Never a warning: nothing may be lost in silence."""
+
+    exit_code = 3
+
+
+class EpisodeOver(AgentBenchError):
+    """`step` was called before `reset`, or after the episode had ended."""
+
+    exit_code = 70
+
+
+class Unsolvable(AgentBenchError):
+    """The oracle has no plan from this state: it is proven lost, or the search ran out of its budget."""
+
+
+class GenerationError(AgentBenchError):
+    """A generator gave up on a task after its tries; the caller draws again with another seed."""
+
+
+class Failure(AgentBenchError):
+    """Infrastructure broke under an episode. Neither the agent's success nor its failure."""
+
+    exit_code = 3
+
+    def __init__(self, cause: Cause, message: str) -> None:
+        super().__init__(message)
+        self.cause: Cause = cause
+        """What broke."""
+
+
+@contextmanager
+def boundary(cause: Cause) -> Iterator[None]:
+    """Turn whatever breaks inside into a `Failure` of this cause.
+
+    The project's own errors pass through unchanged: a user's mistake stays a user's mistake, and a `Failure` keeps
+    the cause that was found closer to the fault. Cancellation is no `Exception` and passes as well.
+
+    Example:
+        >>> with boundary("environment"):
+        ...     raise ValueError("the door is gone")
+        Traceback (most recent call last):
+        ...
+        agentbench.core.errors.Failure: ValueError: the door is gone
+    """
+    try:
+        yield
+    except AgentBenchError:
+        raise
+    except MemoryError as error:
+        raise Failure("memory", f"{type(error).__name__}: {error}") from error
+    except Exception as error:
+        raise Failure(cause, f"{type(error).__name__}: {error}") from error

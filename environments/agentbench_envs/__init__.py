@@ -1,0 +1,1 @@
+"""The environments that come with AgentBench: one folder each, found by the registry through its `ENTRY`."""
