@@ -67,6 +67,10 @@ class EpisodeOver(AgentBenchError):
     exit_code = 70
 
 
+class ContextFull(AgentBenchError):
+    """A conversation leaves the policy's context no room for a single token; the episode ends as `max_tokens`."""
+
+
 class Unsolvable(AgentBenchError):
     """The oracle has no plan from this state: it is proven lost, or the search ran out of its budget."""
 
