@@ -41,7 +41,7 @@ class EchoEnv(Env):
         self.said: list[bool] = []
         return self._ask(), self._info(valid=True)
 
-    def step(self, action: str) -> Step:  # type: ignore[override]
+    def step(self, action: str) -> Step:
         """Compare what was said with the word."""
         if self.broken:
             raise RuntimeError("the echo chamber collapsed")
@@ -92,7 +92,7 @@ class BanditEnv(Env):
         self.pays = "left" if self.np_random.random() < self.p else "right"
         return "Pull left or right.", {"valid": True}
 
-    def step(self, action: str) -> Step:  # type: ignore[override]
+    def step(self, action: str) -> Step:
         """Pull an arm."""
         arm = action.strip().lower()
         paid = float(arm == self.pays)
@@ -188,4 +188,14 @@ def tiny_model(path: str | Path, architecture: Architecture = "qwen3", *, seed: 
     return init_model(path, architecture=architecture, hidden=32, layers=2, heads=2, intermediate=64, seed=seed)
 
 
-__all__ = ["BANDIT", "ECHO", "Architecture", "BanditEnv", "EchoEnv", "ScriptedPolicy", "resolve", "resolve_fake", "tiny_model"]
+__all__ = [
+    "BANDIT",
+    "ECHO",
+    "Architecture",
+    "BanditEnv",
+    "EchoEnv",
+    "ScriptedPolicy",
+    "resolve",
+    "resolve_fake",
+    "tiny_model",
+]

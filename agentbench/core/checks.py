@@ -36,7 +36,9 @@ HOSTILE = (
 Episode = list[tuple[str, float, bool, bool, Any]]
 
 
-def check_env(resolved: Resolved, *, episodes: int = 3, hostile: int = 200, report: Callable[[str], None] | None = None) -> None:
+def check_env(
+    resolved: Resolved, *, episodes: int = 3, hostile: int = 200, report: Callable[[str], None] | None = None
+) -> None:
     """Try every rule of the contract on an environment.
 
     Args:
@@ -215,7 +217,9 @@ def _the_oracle_wins_within_the_turns(resolved: Resolved, episodes: int, hostile
             return
         except Unsolvable as error:
             raise AssertionError(f"the oracle finds no plan for seed {seed}: {error}") from error
-        assert len(plan) <= resolved.max_turns, f"seed {seed}: the oracle needs {len(plan)} of {resolved.max_turns} turns"
+        assert len(plan) <= resolved.max_turns, (
+            f"seed {seed}: the oracle needs {len(plan)} of {resolved.max_turns} turns"
+        )
         step = None
         for action in plan:
             step = env.step(action)

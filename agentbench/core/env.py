@@ -29,7 +29,7 @@ Timings and whatever else is not part of the observation go there too.
 import functools
 import json
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import gymnasium
 import numpy as np
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 class Env(gymnasium.Env[str, str]):
     """A task that is played in words, one turn after another; synchronous, and not shared between threads."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    metadata: dict[str, Any] = {"render_modes": []}
     observation_space = Text()
     action_space = Text()
     task_count: int | None = None

@@ -2,12 +2,13 @@
 
 An error belongs to one of three worlds, and the class says which:
 
-- the user asked for something that cannot be (`UsageError`, `PrerequisiteError`, ...): one clear line, an exit code, no traceback;
+- the user asked for something that cannot be (`UsageError`, `PrerequisiteError`, ...): one clear line and an exit
+  code, no traceback;
 - the world broke under an episode (`Failure`): a third outcome beside success and failure, recorded with its cause,
   retried if asked, given no gradient;
 - a bug: everything else. It is left to crash.
 
-`boundary()` is the only place where a foreign exception becomes a `Failure`; the episode loop is the only one that uses it.
+`boundary()` is the only place where a foreign exception becomes a `Failure`; only the episode loop uses it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from typing import ClassVar, Literal
 
 Cause = Literal["environment", "policy", "provider", "sandbox", "memory", "timeout"]
-"""What broke: the environment, the policy's own code, the server behind it, a sandbox, the memory, or an infrastructure time-out."""
+"""What broke: the environment, the policy's own code, the server behind it, a sandbox, the memory, or the time."""
 
 
 class AgentBenchError(Exception):
@@ -77,6 +78,10 @@ class Unsolvable(AgentBenchError):
 
 class GenerationError(AgentBenchError):
     """A generator gave up on a task after its tries; the caller draws again with another seed."""
+
+
+class OutOfTime(AgentBenchError):
+    """The policy used up the episode's wall time; the episode ends as `timeout`."""
 
 
 class Failure(AgentBenchError):

@@ -111,27 +111,33 @@ class Resolved:
     @property
     def instructions(self) -> str:
         """What the agent is told."""
-        return self._or("instructions")
+        own = self._variant.instructions
+        return self.entry.instructions if own is None else own
 
     @property
     def max_turns(self) -> int:
         """Turns that an episode may have unless the run says otherwise."""
-        return self._or("max_turns")
+        return self._variant.max_turns or self.entry.max_turns
 
     @property
     def reward(self) -> RewardSpec:
         """The native reward."""
-        return self._or("reward")
+        return self._variant.reward or self.entry.reward
 
     @property
     def needs(self) -> frozenset[str]:
         """Prerequisites outside Python."""
-        return self._or("needs")
+        own = self._variant.needs
+        return self.entry.needs if own is None else own
 
     @property
     def context(self) -> str:
         """The context mode that belongs to the protocol."""
-        return self._or("context")
+        return self._variant.context or self.entry.context
+
+    @property
+    def _variant(self) -> Variant:
+        return self.entry.variants[self.variant]
 
     def make(self, **extra: Any) -> Env:
         """Start the environment in this process.
@@ -151,10 +157,6 @@ class Resolved:
             raise UsageError(f"{self.id}: {error}") from error
         assert isinstance(env, Env), f"{self.entry.entry_point} is no agentbench.Env"
         return env
-
-    def _or(self, name: str) -> Any:
-        own = getattr(self.entry.variants[self.variant], name)
-        return getattr(self.entry, name) if own is None else own
 
 
 def make(name: str, *, split: str | None = None, render_mode: str | None = None, **kwargs: Any) -> Env:
@@ -188,7 +190,9 @@ def resolve(name: str, *, split: str | None = None, **kwargs: Any) -> Resolved:
     variant = variant or next(iter(entry.variants))
     _choose("variant", variant, tuple(entry.variants), entry.name)
     if version is not None and version.removeprefix("v") != str(entry.version):
-        raise UsageError(f"{entry.name} is here in version {entry.version}, not {version}; results differ between versions")
+        raise UsageError(
+            f"{entry.name} is here in version {entry.version}, not {version}; results differ between versions"
+        )
     splits = entry.variants[variant].splits or entry.splits
     split = split or named_split or ("test" if "test" in splits else splits[-1])
     _choose("split", split, splits, f"{entry.name}/{variant}")

@@ -66,6 +66,11 @@ class Reply:
     usage: dict[str, float] = field(default_factory=dict)
     """What the reply cost: `prompt_tokens`, `completion_tokens`, ..."""
 
+    @property
+    def n_tokens(self) -> int:
+        """Tokens sampled, as far as the policy says."""
+        return len(self.token_ids) or int(self.usage.get("completion_tokens", 0))
+
 
 @dataclass(slots=True)
 class Turn:

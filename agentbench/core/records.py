@@ -1,0 +1,328 @@
+"""The run directory: what was planned, what happened, and how to go on after a crash.
+
+    run.json                     status and summary, rewritten atomically
+    config.toml                  what to run again with `agentbench eval --config`
+    lock.json                    what else may change a result
+    plan.jsonl                   every planned episode, written first: the denominator
+    episodes.jsonl               one row per attempt, appended and fsynced as it ends
+    trajectories/NNNN.jsonl.gz   one shard per process start; each episode is a gzip member of its own
+
+An attempt counts once its row is on disk, and its trajectory is on disk before its row: a process killed at any moment
+leaves every finished episode readable and at most one torn line, which is ignored. A run goes on from *plan minus scored
+rows*. The turn hashes form a chain that finds corruption; `agentbench replay` finds false rewards. Neither proves that a
+model produced the actions.
+"""
+
+import fcntl
+import gzip
+import hashlib
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from agentbench.core.errors import IntegrityError, RecordError, UsageError
+from agentbench.core.types import Reply, Trajectory, Turn
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One planned episode."""
+
+    key: str
+    """sha256 over environment, version, arguments, task and trial, shortened: equal keys are equal plans."""
+    task: str
+    """sha256 over environment, version, arguments and seed, shortened: equal tasks, equal episodes to play."""
+    seed: int
+    trial: int
+
+
+def digest(*parts: Any) -> str:
+    """Return the sha256 of the parts' canonical JSON, in hex."""
+    return hashlib.sha256(canonical(parts).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a value: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
+
+
+def turn_hash(
+    previous: str, observation: str, action: str, reward: float, terms: Mapping[str, float], end: str | None
+) -> str:
+    """Return the next link of an episode's hash chain; no times and no images take part.
+
+    Args:
+        previous: The hash of the turn before, empty for the first.
+        observation: What the policy was shown.
+        action: What was sent to the environment.
+        reward: What it answered.
+        terms: The raw components of the reward.
+        end: `terminated` or `truncated` if the environment ended the episode here.
+    """
+    link = json.dumps([previous, observation, action, reward, sorted(terms.items()), end])
+    return hashlib.sha256(link.encode()).hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace a JSON file atomically: readers see the old or the new one, also after a crash."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, default=str) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a text file atomically."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with _writing(path), temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    with _writing(path):
+        temporary.replace(path)
+
+
+def read_lines(path: Path) -> Iterator[Row]:
+    """Yield the rows of a JSON-lines file; a torn last line is no row.
+
+    Raises:
+        IntegrityError: A line other than the last is no JSON.
+    """
+    if not path.exists():
+        return
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines):
+        try:
+            if line:
+                yield json.loads(line)
+        except ValueError as error:
+            if number < len(lines) - 1:
+                raise IntegrityError(f"{path}, line {number + 1}, is no JSON: {error}") from error
+
+
+class RunDirectory:
+    """One run on disk. `create` starts one, `open` reads one, `writing` appends to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, parent: Path, env: str, policy: str) -> Self:
+        """Make a new run directory below `parent`, named after environment, policy, time and a random id."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        name = f"{_slug(env)}--{_slug(policy)}--{stamp}-{secrets.token_hex(4)}"
+        path = parent / name
+        with _writing(path):
+            (path / "trajectories").mkdir(parents=True)
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read an existing run.
+
+        Raises:
+            UsageError: There is no run at this path.
+        """
+        if not (path / "run.json").is_file():
+            raise UsageError(f"{path} is no run directory: it has no run.json")
+        return cls(path)
+
+    @property
+    def state(self) -> Row:
+        """The contents of run.json."""
+        return self._json("run.json")
+
+    @property
+    def lock(self) -> Row:
+        """The contents of lock.json."""
+        return self._json("lock.json")
+
+    def plan(self) -> list[Planned]:
+        """The planned episodes, in order."""
+        return [Planned(**row) for row in read_lines(self.path / "plan.jsonl")]
+
+    def rows(self) -> list[Row]:
+        """One row per attempt, in the order in which they ended."""
+        return list(read_lines(self.path / "episodes.jsonl"))
+
+    def scored(self) -> dict[str, Row]:
+        """The scored row of each planned episode that has one, by key."""
+        scored: dict[str, Row] = {}
+        for row in self.rows():
+            if row["scored"]:
+                scored.setdefault(row["key"], row)
+        return scored
+
+    def trajectory(self, row: Row) -> Trajectory:
+        """Read the trajectory that a row points at.
+
+        Raises:
+            IntegrityError: It is missing, damaged, or its hash chain does not hold.
+        """
+        try:
+            with (self.path / "trajectories" / row["shard"]).open("rb") as shard:
+                shard.seek(row["offset"])
+                text = gzip.decompress(shard.read(row["length"])).decode()
+            head, *turns = (json.loads(line) for line in text.splitlines())
+            trajectory = Trajectory(**head, turns=[_turn(turn) for turn in turns])
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise IntegrityError(f"{self.path}: the trajectory of {row['key']} cannot be read: {error}") from error
+        _verify(trajectory, row)
+        return trajectory
+
+    def writing(self) -> "RunWriter":
+        """Open the run for appending; one process at a time may."""
+        return RunWriter(self)
+
+    def _json(self, name: str) -> Row:
+        try:
+            value: Row = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise IntegrityError(f"{self.path / name} cannot be read: {error}") from error
+        return value
+
+
+class RunWriter:
+    """The writing side of a run: a context manager that holds the directory for one process."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self._guard: IO[bytes] | None = None
+        self._rows: IO[bytes] | None = None
+        self._shard: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._guard = (self.run.path / ".writing").open("ab")
+        try:
+            fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._guard.close()
+            raise UsageError(f"{self.run.path} is being written by another process") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._rows, self._shard, self._guard):
+            if file is not None:
+                file.close()
+
+    def write_plan(self, plan: Iterable[Planned]) -> None:
+        """Write the plan, before any episode."""
+        write_text(self.run.path / "plan.jsonl", "".join(json.dumps(asdict(planned)) + "\n" for planned in plan))
+
+    def write_state(self, **state: Any) -> None:
+        """Replace run.json."""
+        write_json(self.run.path / "run.json", state)
+
+    def append(self, planned: Planned, trajectory: Trajectory) -> Row:
+        """Put an attempt on disk: first its trajectory, then its row.
+
+        Raises:
+            RecordError: It cannot be written; what was written before stays readable.
+        """
+        with _writing(self.run.path):
+            shard = self._shard = self._shard or self._new_shard()
+            rows = self._rows = self._rows or self._open_rows()
+            offset = shard.tell()
+            shard.write(gzip.compress(_dump(trajectory).encode(), compresslevel=6, mtime=0))
+            _sync(shard)
+            place = {"shard": Path(shard.name).name, "offset": offset, "length": shard.tell() - offset}
+            row = {"key": planned.key, **_row(trajectory), **place}
+            rows.write(json.dumps(row).encode() + b"\n")
+            _sync(rows)
+        return row
+
+    def _open_rows(self) -> IO[bytes]:
+        """Open episodes.jsonl at the end of its last whole line."""
+        file = (self.run.path / "episodes.jsonl").open("a+b")
+        file.seek(0)
+        whole = file.read().rfind(b"\n") + 1
+        file.truncate(whole)
+        return file
+
+    def _new_shard(self) -> IO[bytes]:
+        folder = self.run.path / "trajectories"
+        taken = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9].jsonl.gz")]
+        return (folder / f"{max(taken, default=-1) + 1:04d}.jsonl.gz").open("xb")
+
+
+def _dump(trajectory: Trajectory) -> str:
+    head = {name: getattr(trajectory, name) for name in _HEAD}
+    lines = [head, *(_turn_row(turn) for turn in trajectory.turns)]
+    return "".join(json.dumps(line, default=str) + "\n" for line in lines)
+
+
+_HEAD = tuple(name for name in Trajectory.__dataclass_fields__ if name != "turns")
+_REPLY = tuple(Reply.__dataclass_fields__)
+
+
+def _turn_row(turn: Turn) -> Row:
+    row = {name: getattr(turn, name) for name in Turn.__dataclass_fields__}
+    row["info"] = {key: value for key, value in turn.info.items() if not isinstance(value, bytes)}
+    row["reply"] = {name: getattr(turn.reply, name) for name in _REPLY}
+    return row
+
+
+def _turn(row: Row) -> Turn:
+    reply = {name: tuple(value) if isinstance(value, list) else value for name, value in row.pop("reply").items()}
+    return Turn(**row, reply=Reply(**reply))
+
+
+def _row(trajectory: Trajectory) -> Row:
+    turns = trajectory.turns
+    return {
+        "task": trajectory.task,
+        "seed": trajectory.seed,
+        "trial": trajectory.trial,
+        "retry": trajectory.retry,
+        "end": trajectory.end,
+        "scored": trajectory.scored,
+        "success": trajectory.success,
+        "reward": trajectory.total_reward,
+        "turns": len(turns),
+        "invalid": sum(not turn.valid for turn in turns),
+        "tokens": sum(turn.reply.n_tokens for turn in turns),
+        "prompt_tokens": sum(turn.reply.usage.get("prompt_tokens", len(turn.reply.prompt_ids)) for turn in turns),
+        "env_seconds": sum(turn.env_seconds for turn in turns),
+        "policy_seconds": sum(turn.policy_seconds for turn in turns),
+        "failure": trajectory.failure,
+        "hash": trajectory.head_hash,
+    }
+
+
+def _verify(trajectory: Trajectory, row: Row) -> None:
+    previous, last = "", len(trajectory.turns) - 1
+    for k, turn in enumerate(trajectory.turns):
+        end = trajectory.end if k == last and trajectory.end in ("terminated", "truncated") else None
+        previous = turn_hash(previous, turn.observation, turn.action, turn.reward, turn.terms, end)
+        if previous != turn.hash:
+            raise IntegrityError(f"the hash chain of {row['key']} breaks at turn {k}")
+    if previous != row["hash"]:
+        raise IntegrityError(f"the row of {row['key']} names another trajectory than the one stored")
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._@]+", "-", name).strip("-")[:60] or "unnamed"
+
+
+class _writing:  # noqa: N801 - reads as a statement: `with _writing(path):`
+    """Say what could not be written where, instead of a bare OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise RecordError(f"cannot write {self.path}: {reason}") from error

@@ -1,0 +1,216 @@
+"""The main job: a policy, an environment, a panel of tasks, and a run directory that says what happened.
+
+    plan  ->  play what is not scored yet  ->  append each attempt  ->  summarise
+
+The same function starts a run and resumes one; a run that was never interrupted and one that was killed and resumed have
+the same rows, because names, not order, decide every seed.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, UsageError
+from agentbench.core.policy import Policy, is_scripted
+from agentbench.core.records import Planned, Row, RunDirectory, RunWriter, digest, write_json, write_text
+from agentbench.core.registry import Resolved
+from agentbench.core.seeding import derive
+from agentbench.evaluate.config import EvalConfig
+from agentbench.evaluate.lock import differences, make_lock
+from agentbench.metrics.collect import summarise
+from agentbench.policies.choose import choose_policy
+from agentbench.rollout.episode import Setting
+from agentbench.rollout.launch import check_needs
+from agentbench.rollout.pool import Played, play
+
+Status = Literal["started", "complete", "invalid", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands, told after every attempt."""
+
+    run_dir: Path
+    planned: int
+    scored: int
+    row: Row
+    """The attempt that just ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A run that ended."""
+
+    run_dir: Path
+    status: Status
+    summary: dict[str, Any]
+
+
+Listener = Callable[[Progress], None]
+
+
+def plan_tasks(resolved: Resolved, episodes: int, trials: int, seed: int) -> list[Planned]:
+    """Choose the tasks of a panel and plan their trials.
+
+    Task i of root seed s is the environment's seed `derive("task", s, i)`, the same on every machine; a finite list of
+    tasks is walked from its beginning, each task once.
+
+    Args:
+        resolved: The environment.
+        episodes: Tasks.
+        trials: Attempts at each.
+        seed: Root seed.
+
+    Raises:
+        NothingSelected: No episode is selected.
+    """
+    env = resolved.make()
+    count = env.task_count
+    env.close()
+    if count is None:
+        seeds = [derive("task", seed, index) for index in range(episodes)]
+    else:
+        seeds = list(range(min(episodes, count)))
+    if not seeds:
+        raise NothingSelected(f"{resolved.id}:{resolved.split} with --episodes {episodes} selects no episode")
+    tasks = [(digest(resolved.digest, task_seed)[:16], task_seed) for task_seed in seeds]
+    return [Planned(digest(task, t)[:16], task, task_seed, t) for t in range(trials) for task, task_seed in tasks]
+
+
+def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener | None = None) -> Evaluated:
+    """Evaluate a policy; start a run, or go on with one.
+
+    Args:
+        config: What to do.
+        resume: A run directory to go on with; its configuration must be equal.
+        listen: Called after every attempt.
+
+    Raises:
+        AgentBenchError: With the exit code of its class; whatever was scored before stays on disk.
+    """
+    resolved = config.resolve_env()
+    check_needs(resolved)
+    plan = plan_tasks(resolved, config.episodes, config.trials, config.seed)
+    policy = choose_policy(config.model, config.model_options())
+    try:
+        setting = config.setting(resolved, scripted=is_scripted(policy))
+        run = _open(config, resume) if resume else RunDirectory.create(config.out, resolved.id, policy.name)
+        return asyncio.run(_evaluate(config, setting, policy, plan, run, listen, resumed=resume is not None))
+    finally:
+        getattr(policy, "close", lambda: None)()
+
+
+def _open(config: EvalConfig, path: Path) -> RunDirectory:
+    """Open a run to go on with, if it is a run of the same configuration."""
+    run = RunDirectory.open(path)
+    before = run.state["config"]
+    now = config.result_keys()
+    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if changed:
+        said = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in changed)
+        raise UsageError(f"{path} cannot be resumed with another configuration: {said}")
+    return run
+
+
+async def _evaluate(
+    config: EvalConfig,
+    setting: Setting,
+    policy: Policy,
+    plan: Sequence[Planned],
+    run: RunDirectory,
+    listen: Listener | None,
+    *,
+    resumed: bool,
+) -> Evaluated:
+    lock = make_lock(setting, policy, plan, batch_size=config.batch_size)
+    with run.writing() as writer:
+        if resumed and (run.path / "lock.json").exists():
+            _check_lock(run, lock)
+        else:
+            _write_beginning(run, writer, config, lock, plan)
+        book = _Book(run, writer, config, plan)
+        book.write("started")
+        try:
+            owed = [planned for planned in plan if planned.key not in book.scored]
+            async for played in play(owed, setting, policy, jobs=config.jobs, retries=config.retries):
+                book.enter(played, listen)
+        except BaseException:
+            book.write("cancelled")
+            raise
+        return book.finish()
+
+
+def _write_beginning(
+    run: RunDirectory, writer: RunWriter, config: EvalConfig, lock: dict[str, Any], plan: Sequence[Planned]
+) -> None:
+    """Write everything that must be on disk before the first episode, the plan last."""
+    write_text(run.path / "config.toml", config.write(run.path / "config.toml"))
+    writer.write_plan(plan)
+    write_json(run.path / "lock.json", lock)
+
+
+def _check_lock(run: RunDirectory, lock: dict[str, Any]) -> None:
+    must = [difference for difference in differences(run.lock, lock) if difference.kind == "match"]
+    if must:
+        said = "; ".join(f"{d.field} was {d.ours!r}, is {d.theirs!r}" for d in must)
+        raise IntegrityError(f"{run.path} cannot be resumed, its circumstances changed: {said}")
+
+
+class _Book:
+    """Keeps run.json in step with what was scored."""
+
+    def __init__(self, run: RunDirectory, writer: RunWriter, config: EvalConfig, plan: Sequence[Planned]) -> None:
+        self.run = run
+        self.writer = writer
+        self.config = config
+        self.plan = plan
+        self.rows = run.rows()
+        self.scored = {row["key"] for row in self.rows if row["scored"]}
+        self.began = time.time()
+
+    def enter(self, played: Played, listen: Listener | None) -> None:
+        """Put an attempt on disk."""
+        row = self.writer.append(played.planned, played.trajectory)
+        self.rows.append(row)
+        if row["scored"]:
+            self.scored.add(row["key"])
+        if listen is not None:
+            listen(Progress(self.run.path, len(self.plan), len(self.scored), row))
+
+    def write(self, status: Status) -> dict[str, Any]:
+        """Rewrite run.json and return the summary in it."""
+        summary = summarise(self.plan, self.rows)
+        self.writer.write_state(
+            status=status,
+            summary=summary,
+            counts={"planned": len(self.plan), "scored": len(self.scored), "attempts": len(self.rows)},
+            config=self.config.result_keys(),
+            config_digest=self.config.digest,
+            began=self.began,
+            ended=None if status == "started" else time.time(),
+        )
+        return summary
+
+    def finish(self) -> Evaluated:
+        """Judge whether the run is valid."""
+        missing = 1 - len(self.scored) / len(self.plan)
+        status: Status = "complete" if missing <= self.config.max_error_rate else "invalid"
+        return Evaluated(self.run.path, status, self.write(status))
+
+
+def require_valid(evaluated: Evaluated) -> None:
+    """Refuse a run with too many unscored episodes.
+
+    Raises:
+        RunInvalid: Its coverage is too low.
+    """
+    if evaluated.status == "invalid":
+        summary = evaluated.summary
+        causes = ", ".join(f"{cause} {count}" for cause, count in summary["failures"].items()) or "none recorded"
+        raise RunInvalid(
+            f"only {summary['scored']} of {summary['planned']} episodes were scored (failures: {causes}); "
+            f"resume with --resume {evaluated.run_dir}"
+        )

@@ -1,0 +1,1 @@
+"""Floor 1: what is measured, and how sure we are of it."""

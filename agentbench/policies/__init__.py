@@ -1,0 +1,1 @@
+"""Who plays: scripted players, transformers models, servers and people."""

@@ -1,0 +1,139 @@
+"""Where an environment runs: joins the registry with sandboxes and remote environments.
+
+Today every environment runs in this process, on threads beside the event loop. A *seat* is one running environment
+together with the threads that its calls use.
+"""
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from agentbench.core.env import Env
+from agentbench.core.errors import PrerequisiteError
+from agentbench.core.registry import Resolved
+
+T = TypeVar("T")
+
+PREREQUISITES: dict[str, Callable[[], str | None]] = {}
+"""For each name that an entry's `needs` may hold: says what is missing, or None. Sandboxes add theirs."""
+
+CLOSE_SECONDS = 10.0
+"""How long a broken environment is waited for before it is left behind."""
+
+
+def check_needs(resolved: Resolved) -> None:
+    """Find out before any episode whether the environment can run here.
+
+    Raises:
+        PrerequisiteError: Something that it needs is missing.
+    """
+    for need in sorted(resolved.needs):
+        check = PREREQUISITES.get(need)
+        missing = f"this version of AgentBench has no support for {need!r}" if check is None else check()
+        if missing:
+            raise PrerequisiteError(f"{resolved.id} needs {need}: {missing}")
+
+
+class Threads:
+    """A few daemon threads that run functions for an event loop.
+
+    Unlike an executor's, these threads never keep a process from ending: an environment that hangs is left behind.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._count = count
+        for number in range(count):
+            threading.Thread(target=self._serve, name=f"agentbench-env-{number}", daemon=True).start()
+
+    def submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
+        """Run a function on one of the threads; the running event loop hears of its end."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(partial(_run, function, loop, future))
+        return future
+
+    def close(self) -> None:
+        """Let the threads end once they are idle."""
+        for _ in range(self._count):
+            self._jobs.put(None)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def _run(function: Callable[[], T], loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]") -> None:
+    try:
+        outcome = partial(_settle, future, function(), None)
+    except BaseException as error:
+        outcome = partial(_settle, future, None, error)
+    try:
+        loop.call_soon_threadsafe(outcome)
+    except RuntimeError:
+        return  # The loop was closed meanwhile: nobody waits for this result any more.
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+class Seat:
+    """One environment, and the only way to call it: in order, and off the event loop."""
+
+    def __init__(self, resolved: Resolved, threads: Threads) -> None:
+        self._resolved = resolved
+        self._threads = threads
+        self._env: Env | None = None
+        self._last: asyncio.Future[Any] | None = None
+
+    async def start(self) -> Env:
+        """Start the environment if it does not run yet, and return it."""
+        if self._env is None:
+            self._env = await self.call(self._resolved.make)
+        return self._env
+
+    async def call(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """Run one of the environment's methods on its thread."""
+        future = self._threads.submit(partial(function, *args, **kwargs))
+        self._last = future
+        return await future
+
+    async def close(self) -> None:
+        """Close the environment; one that does not answer is left behind. Idempotent."""
+        env, self._env = self._env, None
+        if self._last is not None and not self._last.done():
+            await asyncio.wait({self._last}, timeout=CLOSE_SECONDS)
+        if env is not None:
+            await asyncio.wait({self._threads.submit(env.close)}, timeout=CLOSE_SECONDS)
+        if self._resolved.entry.thread_bound:
+            self._threads.close()
+
+
+class Seats:
+    """Makes seats. Environments bound to a thread get one each; the others share a pool."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        self._resolved = resolved
+        self._shared: Threads | None = None
+
+    def new(self) -> Seat:
+        """Return a seat whose environment is not started yet."""
+        if self._resolved.entry.thread_bound:
+            return Seat(self._resolved, Threads(1))
+        self._shared = self._shared or Threads(min(32, 2 * (os.cpu_count() or 1)))
+        return Seat(self._resolved, self._shared)
+
+    def close(self) -> None:
+        """Let the shared threads end; seats are closed by those who asked for them."""
+        if self._shared is not None:
+            self._shared.close()
