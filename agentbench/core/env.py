@@ -56,7 +56,7 @@ class Step(NamedTuple):
 class Env(gymnasium.Env[str, str]):
     """A task that is played in words, one turn after another; synchronous, and not shared between threads."""
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - gymnasium's own declaration
     observation_space = Text()
     action_space = Text()
     task_count: int | None = None
@@ -92,7 +92,7 @@ class Env(gymnasium.Env[str, str]):
         super().reset(seed=seed, options=options)
         return "", {}
 
-    def step(self, action: str) -> Step:  # type: ignore[override]
+    def step(self, action: str) -> Step:
         """Play one turn.
 
         An illegal or malformed action never raises: it is answered in words, marked `valid: False` in the info, and

@@ -7,10 +7,10 @@
     episodes.jsonl               one row per attempt, appended and fsynced as it ends
     trajectories/NNNN.jsonl.gz   one shard per process start; each episode is a gzip member of its own
 
-An attempt counts once its row is on disk, and its trajectory is on disk before its row: a process killed at any moment
-leaves every finished episode readable and at most one torn line, which is ignored. A run goes on from *plan minus scored
-rows*. The turn hashes form a chain that finds corruption; `agentbench replay` finds false rewards. Neither proves that a
-model produced the actions.
+An attempt counts once its row is on disk, and its trajectory is on disk before its row: a process killed at any
+moment leaves every finished episode readable and at most one torn line, which is ignored. A run goes on from *plan
+minus scored rows*. The turn hashes form a chain that finds corruption; `agentbench replay` finds false rewards.
+Neither proves that a model produced the actions.
 """
 
 import fcntl
@@ -268,7 +268,8 @@ def _turn_row(turn: Turn) -> Row:
 
 
 def _turn(row: Row) -> Turn:
-    reply = {name: tuple(value) if isinstance(value, list) else value for name, value in row.pop("reply").items()}
+    stored: Row = row.pop("reply")
+    reply: Row = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
     return Turn(**row, reply=Reply(**reply))
 
 

@@ -1,11 +1,11 @@
 """The words of an episode: Message, Reply, Turn, Trajectory.
 
     task   --reset-->  observation_0
-    turn k:            observation_k  --policy-->  reply_k  --context-->  action_k  --env.step-->  reward_k, observation_{k+1}
+    turn k:            observation_k  --policy-->  reply_k  --context-->  action_k  --step-->  reward_k, observation_{k+1}
 
-A *turn* is one observation and the whole reply to it; its reward, terms and validity are what the environment answered
-to that reply. A *trajectory* is the record of one attempt at one task. Tokens that a policy sampled are kept as ids, with
-their log-probabilities and entropies, and are never made again from text.
+A *turn* is one observation and the whole reply to it; its reward, terms and validity are what the environment
+answered to that reply. A *trajectory* is the record of one attempt at one task. Tokens that a policy sampled are kept
+as ids, with their log-probabilities and entropies, and are never made again from text.
 """
 
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class Reply:
 
     text: str
     prompt_ids: tuple[int, ...] = ()
-    """Only the tokens added since the last reply: the closing of that reply's message, the observation, the opening of this one."""
+    """Only the tokens added since the last reply: its message's closing, the observation, the opening of this one."""
     token_ids: tuple[int, ...] = ()
     """The sampled tokens, the stop token included."""
     logprobs: tuple[float, ...] = ()
@@ -113,7 +113,7 @@ class Trajectory:
     final_potential: float = 0.0
     """Phi of the last state; 0 where the environment ended."""
     last_value: float | None = None
-    """The critic's estimate of what would have followed, for an episode that was cut off and is bootstrapped; else None."""
+    """The critic's estimate of what would have followed a cut-off that is bootstrapped; else None."""
     success: bool | None = None
     """None where the environment cannot tell, or nothing was scored."""
     failure: dict[str, str] | None = None

@@ -2,8 +2,8 @@
 
     plan  ->  play what is not scored yet  ->  append each attempt  ->  summarise
 
-The same function starts a run and resumes one; a run that was never interrupted and one that was killed and resumed have
-the same rows, because names, not order, decide every seed.
+The same function starts a run and resumes one; a run that was never interrupted and one that was killed and resumed
+have the same rows, because names, not order, decide every seed.
 """
 
 import asyncio
