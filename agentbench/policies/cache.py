@@ -1,0 +1,172 @@
+"""Keys and values of many live conversations, in one arena.
+
+Every conversation owns a *slot*: one row of the arena, in which position p of its context lies at index p, always. A
+forward pass may therefore mix rows of any age and length: each row writes where it stands, and sees what lies before.
+New tokens are aligned at the right, so that the last column holds the last token of every row; what pads them at the
+left is written to one spare position behind the arena and is never read. What lies behind a row's end is old, finite
+and masked.
+
+The arena is allocated once and grows in steps, both in slots and in length. Its layers point at a `Plan`, never back at
+the cache: a cycle would keep hundreds of megabytes alive until the garbage collector comes by.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class LayerShape(NamedTuple):
+    """What one layer keeps of one position."""
+
+    heads: int
+    key_width: int
+    value_width: int
+    dtype: torch.dtype
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one position."""
+        return self.heads * (self.key_width + self.value_width) * self.dtype.itemsize
+
+
+@dataclass
+class Plan:
+    """Where the rows of the present forward pass read and write. One object, shared by all layers."""
+
+    slots: int = 0
+    """Rows of the arena."""
+    length: int = 0
+    """Positions of a row of the arena."""
+    seen: int = 0
+    """Positions that the present pass looks at: the longest row's."""
+    width: int = 0
+    """New tokens per row, padding included."""
+    write: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    """Where the new tokens go, row by row, as indices of the flattened arena."""
+    rows: Tensor | slice = field(default_factory=lambda: slice(0))
+    """The slots of the pass; a slice, and no copy, where they stand side by side."""
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """One layer of the arena: keys and values of shape [slots * length + 1, heads, width]."""
+
+    is_sliding = False
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, shape: LayerShape, plan: Plan, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.shape = shape
+        self.plan = plan
+        self.device = device
+        self.keys, self.values = self._empty(1)
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to do: the arena knows its shapes."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        """Store the new keys and values; return those of all positions that the pass looks at.
+
+        Args:
+            key_states: Shape [rows, heads, new tokens, key width].
+            value_states: Shape [rows, heads, new tokens, value width].
+            *args: Ignored.
+            **kwargs: Ignored.
+        """
+        return self._exchange(self.keys, key_states), self._exchange(self.values, value_states)
+
+    def _exchange(self, arena: Tensor, new: Tensor) -> Tensor:
+        plan = self.plan
+        arena.index_copy_(0, plan.write, new.transpose(1, 2).reshape(-1, *arena.shape[1:]))
+        slots = arena[: plan.slots * plan.length].view(plan.slots, plan.length, *arena.shape[1:])
+        if isinstance(plan.rows, slice):
+            return slots[plan.rows, : plan.seen].transpose(1, 2)
+        return slots[:, : plan.seen].index_select(0, plan.rows).transpose(1, 2)
+
+    def reshape(self, old: tuple[int, int], new: tuple[int, int], kept: Sequence[int]) -> None:
+        """Move to an arena of another shape (slots, length); slot `kept[i]` becomes slot i."""
+        keep = torch.tensor(kept, dtype=torch.long, device=self.device)
+        shared = min(old[1], new[1])
+        moved = []
+        for arena, fresh in zip((self.keys, self.values), self._empty(new[0] * new[1] + 1), strict=True):
+            source = arena[: old[0] * old[1]].view(*old, *arena.shape[1:])
+            target = fresh[: new[0] * new[1]].view(*new, *arena.shape[1:])
+            target[: len(kept), :shared] = source[:, :shared].index_select(0, keep)
+            moved.append(fresh)
+        self.keys, self.values = moved
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Return how many positions the pass looks at, and the first of them."""
+        return self.plan.seen, 0
+
+    def get_seq_length(self) -> int:
+        """Return the positions before this pass, of the longest row."""
+        return max(self.plan.seen - self.plan.width, 0)
+
+    def get_max_length(self) -> int:
+        """Return the positions of a slot."""
+        return self.plan.length
+
+    def _empty(self, positions: int) -> tuple[Tensor, Tensor]:
+        # Zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
+        heads, key_width, value_width, dtype = self.shape
+        return (
+            torch.zeros(positions, heads, key_width, dtype=dtype, device=self.device),
+            torch.zeros(positions, heads, value_width, dtype=dtype, device=self.device),
+        )
+
+
+class SlotCache(Cache):
+    """The arena, as a cache that transformers models read and write.
+
+    Args:
+        shapes: What each layer keeps.
+        device: Where the model is.
+    """
+
+    def __init__(self, shapes: Sequence[LayerShape], device: torch.device) -> None:
+        self.plan = Plan()
+        self.device = device
+        self.position_bytes = sum(shape.bytes for shape in shapes)
+        self.arena = [SlotLayer(shape, self.plan, device) for shape in shapes]
+        super().__init__(layers=list(self.arena))
+
+    def reshape(self, slots: int, length: int, kept: Sequence[int]) -> None:
+        """Make the arena `slots` by `length`; slot `kept[i]` becomes slot i, the others are forgotten."""
+        old = (self.plan.slots, self.plan.length)
+        for layer in self.arena:
+            layer.reshape(old, (slots, length), kept)
+        self.plan.slots, self.plan.length = slots, length
+
+    def open(self, slots: Sequence[int], starts: Sequence[int], counts: Sequence[int]) -> Tensor:
+        """Prepare a forward pass in which row i appends `counts[i]` tokens to slot `slots[i]` at position `starts[i]`.
+
+        Returns:
+            The positions of the new tokens, shape [rows, widest]; padding stands at position 0.
+        """
+        plan = self.plan
+        plan.width = max(counts)
+        plan.seen = max(start + count for start, count in zip(starts, counts, strict=True))
+        plan.rows = _rows(slots, self.device)
+        first = torch.tensor([s + c - plan.width for s, c in zip(starts, counts, strict=True)], device=self.device)
+        positions = first[:, None] + torch.arange(plan.width, device=self.device)
+        offset = torch.tensor(slots, device=self.device)[:, None] * plan.length
+        if min(counts) == plan.width:
+            plan.write = (positions + offset).flatten()
+            return positions
+        real = positions >= torch.tensor(starts, device=self.device)[:, None]
+        plan.write = torch.where(real, positions + offset, plan.slots * plan.length).flatten()
+        return positions.where(real, 0)
+
+
+def _rows(slots: Sequence[int], device: torch.device) -> Tensor | slice:
+    if list(slots) == list(range(slots[0], slots[0] + len(slots))):
+        return slice(slots[0], slots[0] + len(slots))
+    return torch.tensor(slots, dtype=torch.long, device=device)

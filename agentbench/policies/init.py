@@ -1,0 +1,130 @@
+"""Small models from scratch: an ordinary transformers folder, made in about a second, that learns on a laptop.
+
+The tokenizer knows 256 bytes and three special tokens and merges nothing, so that every text has exactly one
+tokenisation, a grid symbol keeps its place in the row, and nothing has to be trained or downloaded. The chat template
+is ChatML, with the `{% generation %}` marks that supervised training asks for.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerFast
+
+Architecture = Literal["qwen2", "qwen3", "llama"]
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}"
+    "{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}"
+    "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}"
+    "{{ '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""The chat template of models made here; the assistant's closing token is part of what it generates."""
+
+
+def init_model(
+    path: str | Path,
+    *,
+    architecture: Architecture = "qwen3",
+    hidden: int = 96,
+    layers: int = 3,
+    heads: int = 3,
+    intermediate: int = 256,
+    kv_heads: int | None = None,
+    seed: int = 0,
+    context: int = 4096,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+) -> Path:
+    """Write a checkpoint folder with random weights, loadable by `AutoModelForCausalLM` and `AutoTokenizer`.
+
+    The global random state is left as it was; the weights depend on `seed` and on the shape only.
+
+    Args:
+        path: The folder to write.
+        architecture: The model class.
+        hidden: Width of the residual stream; a multiple of `2 * heads`.
+        layers: Decoder blocks.
+        heads: Attention heads.
+        intermediate: Width of the feed-forward layers.
+        kv_heads: Key-value heads; as many as heads where None.
+        seed: Decides the weights.
+        context: Positions that the model accepts.
+        dtype: Type of the stored weights.
+
+    Returns:
+        The folder.
+
+    Example:
+        >>> init_model("runs/tiny", hidden=32, layers=2, heads=2, intermediate=64)  # doctest: +SKIP
+        PosixPath('runs/tiny')
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from agentbench.policies.checkpoint import quietly
+
+    path = Path(path)
+    tokenizer = byte_tokenizer()
+    config = _config(architecture)(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads or heads,
+        head_dim=hidden // heads,
+        intermediate_size=intermediate,
+        max_position_embeddings=context,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    _fill(model, torch.Generator().manual_seed(seed), config.initializer_range)
+    with quietly():
+        model.to(getattr(torch, dtype)).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def byte_tokenizer() -> "PreTrainedTokenizerFast":
+    """Make the tokenizer: 256 bytes, `<|im_start|>`, `<|im_end|>` (ends a reply) and `<|endoftext|>` (padding)."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>"],
+        chat_template=CHATML,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _config(architecture: Architecture) -> Any:
+    from transformers import LlamaConfig, Qwen2Config, Qwen3Config
+
+    return {"qwen2": Qwen2Config, "qwen3": Qwen3Config, "llama": LlamaConfig}[architecture]
+
+
+def _fill(model: "torch.nn.Module", generator: "torch.Generator", scale: float) -> None:
+    """Draw matrices from a normal distribution; set gains to one and biases to zero."""
+    import torch
+
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1:
+                weight.normal_(0.0, scale, generator=generator)
+            else:
+                weight.fill_(0.0 if name.endswith("bias") else 1.0)
