@@ -80,6 +80,12 @@ class GenerationError(AgentBenchError):
     """A generator gave up on a task after its tries; the caller draws again with another seed."""
 
 
+class Interrupted(AgentBenchError):
+    """The user stopped the run; what was scored is on disk and the run can be resumed."""
+
+    exit_code = 130
+
+
 class OutOfTime(AgentBenchError):
     """The policy used up the episode's wall time; the episode ends as `timeout`."""
 

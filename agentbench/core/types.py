@@ -1,7 +1,7 @@
 """The words of an episode: Message, Reply, Turn, Trajectory.
 
     task   --reset-->  observation_0
-    turn k:            observation_k  --policy-->  reply_k  --context-->  action_k  --step-->  reward_k, observation_{k+1}
+    turn k:            observation_k  --policy-->  reply_k  --context-->  action_k  --step-->  reward_k, observation_k+1
 
 A *turn* is one observation and the whole reply to it; its reward, terms and validity are what the environment
 answered to that reply. A *trajectory* is the record of one attempt at one task. Tokens that a policy sampled are kept

@@ -23,7 +23,7 @@ Count = Annotated[int, Field(ge=1)]
 class EvalConfig(BaseModel):
     """What to evaluate, on what, and how. Unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     model: str
     """A checkpoint folder or the name of a policy."""

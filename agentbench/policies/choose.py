@@ -60,7 +60,7 @@ def _openai(name: str, options: ModelOptions) -> Policy:
 def _checkpoint(model: str, options: ModelOptions) -> Policy:
     if not Path(model).exists():
         near = difflib.get_close_matches(model, [*scripted.SCRIPTED, "human"], n=1)
-        if near:
+        if near and model.isidentifier():
             raise UsageError(f"there is no model {model!r}; did you mean {near[0]!r}?")
         raise PrerequisiteError(f"there is no checkpoint folder {model!r}; --model takes {', '.join(NAMES)}")
     from agentbench.policies.hf import HFPolicy

@@ -1,0 +1,111 @@
+"""`agentbench eval`: the main job."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agentbench.cli.console import Ticker, emit, interval, number, percent, say, say_table
+from agentbench.cli.options import merge, options_of
+from agentbench.core.errors import Interrupted, UsageError
+from agentbench.evaluate.config import EvalConfig, read_toml
+
+Summary = dict[str, Any]
+
+
+@options_of(EvalConfig)
+def eval_(
+    given: dict[str, Any],
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with the same keys.", envvar="AGENTBENCH_CONFIG")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Run directory to go on with.")] = None,
+    scaling: Annotated[bool, typer.Option(help="Also show success by turn and token budget, and best of n.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
+) -> None:
+    """Evaluate a policy on an environment: resumable, reproducible, with error bars."""
+    from agentbench.evaluate.evaluate import require_valid
+
+    if config is not None and resume is not None:
+        raise UsageError("--resume brings its own configuration: leave --config out")
+    source = resume / "config.toml" if resume is not None else config
+    if resume is not None and not resume.is_dir():
+        raise UsageError(f"there is no run directory {resume}")
+    file = read_toml(source) if source is not None else {}
+    evaluated = run_evaluation(EvalConfig.parse(merge(file, given)), resume=resume, json=json)
+    if scaling:
+        show_scaling(evaluated.run_dir, json=json)
+    if json:
+        emit(event="done", status=evaluated.status, run_dir=str(evaluated.run_dir), summary=evaluated.summary)
+    require_valid(evaluated)
+
+
+def run_evaluation(config: EvalConfig, *, resume: Path | None = None, json: bool = False, quiet: bool = False) -> Any:
+    """Evaluate with progress, and show the summary.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM; the message says how to go on.
+    """
+    from agentbench.evaluate.evaluate import Progress, evaluate
+
+    where: Path | None = resume
+    with Ticker(config.episodes * config.trials, f"{config.model} on {config.env}") as ticker:
+
+        def listen(progress: Progress) -> None:
+            nonlocal where
+            where = progress.run_dir
+            ticker.total = progress.planned
+            ticker.tell(progress.scored)
+            if json:
+                emit(event="episode", done=progress.scored, planned=progress.planned, **progress.row)
+
+        try:
+            evaluated = evaluate(config, resume=resume, listen=listen)
+        except KeyboardInterrupt:
+            later = f"go on with: agentbench eval --resume {where}" if where else "nothing was scored yet"
+            raise Interrupted(f"interrupted; {later}") from None
+    if not quiet:
+        show_summary(config, evaluated.run_dir, evaluated.summary)
+    return evaluated
+
+
+def show_summary(config: EvalConfig, run_dir: Path, summary: Summary) -> None:
+    """Print the headline, the three denominators and where the run is."""
+    rows = [
+        ("success (strict)", f"{interval(summary)}   {summary['n']} tasks, {summary['method'] or 'no'} interval"),
+        ("success (scored)", percent(summary["success_scored"])),
+        ("coverage", f"{percent(summary['coverage'])}   {summary['scored']} of {summary['planned']} episodes"),
+        ("reward", reward(summary)),
+        ("turns", number(summary["turns"])),
+        ("invalid actions", percent(summary["invalid_rate"])),
+        ("tokens sampled", number(summary["tokens"], 1)),
+        ("ends", ", ".join(f"{end} {count}" for end, count in sorted(summary["ends"].items())) or "-"),
+    ]
+    if summary["failures"]:
+        rows.append(("failures", ", ".join(f"{cause} {count}" for cause, count in summary["failures"].items())))
+    width = max(len(name) for name, _ in rows)
+    say(f"{config.model} on {config.env}")
+    for name, value in rows:
+        say(f"  {name:<{width}}  {value}")
+    say(f"run: {run_dir}")
+
+
+def reward(summary: Summary) -> str:
+    """Write the mean reward and its interval."""
+    if summary["reward_low"] is None:
+        return number(summary["reward"])
+    return f"{number(summary['reward'])} [{number(summary['reward_low'])}, {number(summary['reward_high'])}]"
+
+
+def show_scaling(run_dir: Path, *, json: bool) -> None:
+    """Print how success grows with turns, tokens and attempts, and keep the table beside the run."""
+    from agentbench.core.records import RunDirectory, write_json
+    from agentbench.evaluate.scaling import scale
+
+    run = RunDirectory.open(run_dir)
+    points = [point._asdict() for point in scale(run.plan(), run.rows())]
+    write_json(run_dir / "scaling.json", points)
+    if json:
+        emit(event="scaling", points=points)
+    rows = [(f"{p['budget']} {p['size']}", interval({**p, "success": p["mean"]}), str(p["n"])) for p in points]
+    say_table("success by budget", ("budget", "success", "tasks"), rows)

@@ -1,0 +1,34 @@
+"""`agentbench replay`: are the recorded rewards true?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def replay(
+    run: Annotated[Path, typer.Argument(help="Run directory.")],
+    episodes: Annotated[int | None, typer.Option("--episodes", "-n", help="Episodes to replay; all if absent.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
+) -> None:
+    """Play recorded actions again, and compare rewards, observations and hashes."""
+    from agentbench.cli.console import emit, say
+    from agentbench.core.errors import IntegrityError, NothingSelected
+    from agentbench.core.records import RunDirectory
+    from agentbench.evaluate.replay import replay as play_again
+
+    played, different = 0, 0
+    for result in play_again(RunDirectory.open(run), limit=episodes):
+        played += 1
+        different += result.difference is not None
+        if json:
+            emit(event="replayed", key=result.key, difference=result.difference)
+        elif result.difference is not None:
+            say(f"{result.key}: {result.difference}")
+    if json:
+        emit(event="done", run_dir=str(run), replayed=played, different=different)
+    if played == 0:
+        raise NothingSelected(f"{run} has no scored episode to replay")
+    if different:
+        raise IntegrityError(f"{different} of {played} episodes of {run} do not replay as recorded")
+    say(f"{played} episodes replayed: rewards, observations and hashes are as recorded")
