@@ -88,7 +88,7 @@ def _raw(trajectory: "Trajectory", term: RewardTerm, gamma: float) -> list[float
 
 def shaping(potentials: Sequence[float], last: float, gamma: float) -> list[float]:
     """Return gamma * Phi(s_{k+1}) - Phi(s_k) for each turn k; `last` is Phi after the final turn."""
-    after = [*potentials[1:], last]
+    after = [*potentials, last][1:]
     return [gamma * there - here for here, there in zip(potentials, after, strict=True)]
 
 
