@@ -33,6 +33,7 @@ _ABOUT_THE_REQUEST = frozenset((400, 403, 413, 422))
 """Statuses that may blame a parameter; hosted models that give no log-probabilities say so with 403."""
 _LONGEST_BACKOFF = 30.0
 _LONGEST_CHECK = 30.0
+_SHORTEST_SECRET = 16
 
 
 class OpenAIPolicy:
@@ -271,7 +272,8 @@ class _Key(httpx.Auth):
 
     def hide(self, text: str) -> str:
         """Cut the key out of what a server said."""
-        return text.replace(self._secret, "[key]") if self._secret else text
+        # Local servers are given words as keys (`EMPTY`, `none`); those are no secrets, and belong to honest replies.
+        return text.replace(self._secret, "[key]") if len(self._secret) >= _SHORTEST_SECRET else text
 
 
 class Faults:

@@ -155,6 +155,13 @@ def test_the_key_is_sent_and_never_shown(
     assert KEY not in "".join(shown) + caplog.text
 
 
+def test_a_word_that_serves_as_a_key_is_not_cut_out_of_replies(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_KEY", "said")
+    assert ask(connect(provider, api_key_env="THE_KEY"), user("a")).text == "you said a"
+
+
 def _report(work: Callable[[], object]) -> str:
     """What a log would show of an error, with all that led to it."""
     with pytest.raises((PrerequisiteError, Failure)) as caught:
