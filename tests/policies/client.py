@@ -19,7 +19,7 @@ def user(content: str, *images: bytes) -> Message:
 
 
 def connect(provider: Provider, **settings: Any) -> OpenAIPolicy:
-    return OpenAIPolicy("tiny", base_url=provider.url, **{"backoff": 0.02, "timeout": 5.0, **settings})
+    return OpenAIPolicy("tiny", base_url=provider.url, **{"backoff": 0.02, "timeout": 30.0, **settings})
 
 
 def run(policy: OpenAIPolicy, work: Callable[[], Awaitable[T]]) -> T:
