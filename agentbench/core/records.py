@@ -21,7 +21,9 @@ import os
 import re
 import secrets
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -79,30 +81,33 @@ def write_json(path: Path, value: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Replace a text file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with _writing(path), temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     with _writing(path):
-        temporary.replace(path)
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def read_lines(path: Path) -> Iterator[Row]:
-    """Yield the rows of a JSON-lines file; a torn last line is no row.
+    """Yield the rows of a JSON-lines file; what stands after the last line's end is torn, and no row.
 
     Raises:
-        IntegrityError: A line other than the last is no JSON.
+        IntegrityError: A line is no JSON object.
     """
     if not path.exists():
         return
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines):
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         try:
-            if line:
-                yield json.loads(line)
+            row = json.loads(line)
         except ValueError as error:
-            if number < len(lines) - 1:
-                raise IntegrityError(f"{path}, line {number + 1}, is no JSON: {error}") from error
+            raise IntegrityError(f"{path}, line {number}, is no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise IntegrityError(f"{path}, line {number}, is no JSON object")
+        yield row
 
 
 class RunDirectory:
@@ -170,7 +175,7 @@ class RunDirectory:
                 text = gzip.decompress(shard.read(row["length"])).decode()
             head, *turns = (json.loads(line) for line in text.splitlines())
             trajectory = Trajectory(**head, turns=[_turn(turn) for turn in turns])
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
             raise IntegrityError(f"{self.path}: the trajectory of {row['key']} cannot be read: {error}") from error
         _verify(trajectory, row)
         return trajectory
@@ -197,7 +202,8 @@ class RunWriter:
         self._shard: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._guard = (self.run.path / ".writing").open("ab")
+        with _writing(self.run.path):
+            self._guard = (self.run.path / ".writing").open("ab")
         try:
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -207,8 +213,10 @@ class RunWriter:
 
     def __exit__(self, *_: object) -> None:
         for file in (self._rows, self._shard, self._guard):
-            if file is not None:
-                file.close()
+            # Closing writes again what a full disk refused in `append`, which has raised already.
+            with suppress(OSError):
+                if file is not None:
+                    file.close()
 
     def write_plan(self, plan: Iterable[Planned]) -> None:
         """Write the plan, before any episode."""
