@@ -180,7 +180,10 @@ def _hostile_actions_are_answered_in_words(resolved: Resolved, episodes: int, ho
     env = resolved.make()
     env.reset(seed=0)
     for action in hostile_actions(hostile):
-        step = env.step(action)
+        try:
+            step = env.step(action)
+        except Exception as error:
+            raise AssertionError(f"the action {action[:60]!r} raised {type(error).__name__}: {error}") from error
         _check_step(step)
         if step.terminated or step.truncated:
             env.reset(seed=0)
@@ -204,6 +207,8 @@ def _expect_over(env: Env, when: str) -> None:
         env.step("")
     except EpisodeOver:
         return
+    except Exception as error:
+        raise AssertionError(f"a step {when} did not raise EpisodeOver, but {type(error).__name__}") from error
     raise AssertionError(f"a step {when} did not raise EpisodeOver")
 
 
@@ -222,6 +227,8 @@ def _the_oracle_wins_within_the_turns(resolved: Resolved, episodes: int, hostile
         )
         step = None
         for action in plan:
+            ended = step is not None and (step.terminated or step.truncated)
+            assert not ended, f"seed {seed}: the oracle's plan goes on after the end"
             step = env.step(action)
             assert step.info["valid"], f"seed {seed}: the oracle's action {action!r} was not valid"
         assert step is not None, f"seed {seed} is solved before it begins"
