@@ -27,19 +27,21 @@ def console() -> Console:
 
 def say(text: str) -> None:
     """Tell a person something, as plain text."""
-    console().print(escape(plain(text)))
+    console().print(escape(plain(text)), emoji=False)
 
 
 def say_error(text: str) -> None:
     """Tell a person what went wrong, in one line."""
-    console().print(f"[bold red]error:[/] {escape(plain(' '.join(text.split())))}")
+    console().print(f"[bold red]error:[/] {escape(plain(' '.join(text.split())))}", emoji=False)
 
 
 def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Draw a table; the first column is aligned left, the others right."""
+    """Draw a table; columns of numbers are aligned right, columns of words left."""
     table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(escape(column), justify="left" if number == 0 else "right", overflow="fold")
+        cells = [row[number] for row in rows]
+        numbers = all(cell[:1] in "-0123456789" for cell in cells)
+        table.add_column(escape(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(plain(cell)) for cell in row))
     console().print(table)

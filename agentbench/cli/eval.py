@@ -57,12 +57,13 @@ def run_evaluation(config: EvalConfig, *, resume: Path | None = None, json: bool
             ticker.total = progress.planned
             ticker.tell(progress.scored)
             if json:
-                emit(event="episode", done=progress.scored, planned=progress.planned, **progress.row)
+                event = {"event": "started", "run_dir": str(where)} if progress.row is None else {"event": "episode"}
+                emit(**event, done=progress.scored, planned=progress.planned, **(progress.row or {}))
 
         try:
             evaluated = evaluate(config, resume=resume, listen=listen)
-        except KeyboardInterrupt:
-            later = f"go on with: agentbench eval --resume {where}" if where else "nothing was scored yet"
+        except (KeyboardInterrupt, Interrupted):
+            later = f"go on with: agentbench eval --resume {where}" if where else "nothing was started yet"
             raise Interrupted(f"interrupted; {later}") from None
     if not quiet:
         show_summary(config, evaluated.run_dir, evaluated.summary)

@@ -31,13 +31,13 @@ Status = Literal["started", "complete", "invalid", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands, told after every attempt."""
+    """Where a run stands, told at its start and after every attempt."""
 
     run_dir: Path
     planned: int
     scored: int
-    row: Row
-    """The attempt that just ended."""
+    row: Row | None
+    """The attempt that just ended; None at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener
     Args:
         config: What to do.
         resume: A run directory to go on with; its configuration must be equal.
-        listen: Called after every attempt.
+        listen: Called at the start and after every attempt.
 
     Raises:
         AgentBenchError: With the exit code of its class; whatever was scored before stays on disk.
@@ -97,10 +97,9 @@ def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener
     policy = choose_policy(config.model, config.model_options())
     try:
         setting = config.setting(resolved, scripted=is_scripted(policy))
-        run = _open(config, resume) if resume else RunDirectory.create(config.out, resolved.id, policy.name)
-        return asyncio.run(_evaluate(config, setting, policy, plan, run, listen, resumed=resume is not None))
+        return asyncio.run(_evaluate(config, setting, policy, plan, resume, listen))
     finally:
-        getattr(policy, "close", lambda: None)()
+        getattr(policy, "close", _nothing)()
 
 
 def _open(config: EvalConfig, path: Path) -> RunDirectory:
@@ -120,27 +119,42 @@ async def _evaluate(
     setting: Setting,
     policy: Policy,
     plan: Sequence[Planned],
-    run: RunDirectory,
+    resume: Path | None,
     listen: Listener | None,
-    *,
-    resumed: bool,
 ) -> Evaluated:
+    await getattr(policy, "check", _nothing_async)()
+    run = _open(config, resume) if resume else RunDirectory.create(config.out, setting.resolved.id, policy.name)
     lock = make_lock(setting, policy, plan, batch_size=config.batch_size)
     with run.writing() as writer:
-        if resumed and (run.path / "lock.json").exists():
+        if resume is not None and (run.path / "lock.json").exists():
             _check_lock(run, lock)
         else:
             _write_beginning(run, writer, config, lock, plan)
-        book = _Book(run, writer, config, plan)
+        book = _Book(run, writer, config, plan, listen or _ignore)
         book.write("started")
+        book.tell(None)
         try:
             owed = [planned for planned in plan if planned.key not in book.scored]
             async for played in play(owed, setting, policy, jobs=config.jobs, retries=config.retries):
-                book.enter(played, listen)
+                book.enter(played)
         except BaseException:
             book.write("cancelled")
             raise
+        finally:
+            await getattr(policy, "aclose", _nothing_async)()
         return book.finish()
+
+
+def _ignore(progress: Progress) -> None:
+    """Listen to nothing."""
+
+
+def _nothing() -> None:
+    """What a policy without `close` does."""
+
+
+async def _nothing_async() -> None:
+    """What a policy without `check` or `aclose` does."""
 
 
 def _write_beginning(
@@ -162,8 +176,11 @@ def _check_lock(run: RunDirectory, lock: dict[str, Any]) -> None:
 class _Book:
     """Keeps run.json in step with what was scored."""
 
-    def __init__(self, run: RunDirectory, writer: RunWriter, config: EvalConfig, plan: Sequence[Planned]) -> None:
+    def __init__(
+        self, run: RunDirectory, writer: RunWriter, config: EvalConfig, plan: Sequence[Planned], listen: Listener
+    ) -> None:
         self.run = run
+        self.listen = listen
         self.writer = writer
         self.config = config
         self.plan = plan
@@ -171,14 +188,17 @@ class _Book:
         self.scored = {row["key"] for row in self.rows if row["scored"]}
         self.began = time.time()
 
-    def enter(self, played: Played, listen: Listener | None) -> None:
+    def enter(self, played: Played) -> None:
         """Put an attempt on disk."""
         row = self.writer.append(played.planned, played.trajectory)
         self.rows.append(row)
         if row["scored"]:
             self.scored.add(row["key"])
-        if listen is not None:
-            listen(Progress(self.run.path, len(self.plan), len(self.scored), row))
+        self.tell(row)
+
+    def tell(self, row: Row | None) -> None:
+        """Let the listener know where the run stands."""
+        self.listen(Progress(self.run.path, len(self.plan), len(self.scored), row))
 
     def write(self, status: Status) -> dict[str, Any]:
         """Rewrite run.json and return the summary in it."""

@@ -8,7 +8,7 @@ from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.policy import Policy
 from agentbench.policies import scripted
 
-NAMES = (*scripted.SCRIPTED, "human", "replay:RUN", "openai:NAME", "bundled:NAME", "a checkpoint folder")
+NAMES = (*scripted.SCRIPTED, "human", "replay:RUN", "openai:NAME", "a checkpoint folder")
 """What may be written, for messages and help."""
 
 

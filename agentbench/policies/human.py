@@ -10,12 +10,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from agentbench.core.errors import AgentBenchError
+from agentbench.core.errors import Interrupted
 from agentbench.core.plain import encodable, plain
 from agentbench.core.policy import EpisodeContext
 from agentbench.core.types import Message, Reply, Sampling
@@ -24,10 +24,8 @@ _PROMPT = "> "
 _MORE = "… "
 
 
-class Quit(AgentBenchError):
+class Quit(Interrupted):
     """The player left: Ctrl-D, or the end of the piped input."""
-
-    exit_code: ClassVar[int] = 130
 
 
 class HumanPolicy:

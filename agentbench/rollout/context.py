@@ -20,7 +20,8 @@ from agentbench.core.types import Message
 
 Format = Literal["plain", "tagged"]
 
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL | re.IGNORECASE)
+"""The closing tag may be missing: a server that stops at it may cut it off."""
 _MEMORY = re.compile(r"<memory>(.*?)</memory>", re.DOTALL | re.IGNORECASE)
 _THINK = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL | re.IGNORECASE)
 
