@@ -15,8 +15,9 @@ R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 # Nothing here asserts how long something takes, so a slow machine is no failure.
-hypothesis.settings.register_profile("agentbench", deadline=None, derandomize=CI, database=None if CI else ...)
-hypothesis.settings.load_profile("agentbench")
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("in CI", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("in CI" if CI else "here")
 
 
 @pytest.fixture
