@@ -74,7 +74,7 @@ def generate_room(
         seed: Below 2**32.
         p_change_directions: Chance that the walk turns, per step.
         tries: How many rooms to dig before giving up.
-        accept: May turn a room down by its walls and targets.
+        accept: May turn a dug room down by its walls and targets, which ends the call.
 
     Raises:
         GenerationError: Where the original raises: too little floor, or no box can be pulled away.
@@ -112,7 +112,7 @@ def generate_ragen_room(
         search_depth: Limit of the reverse play; its path has at most `search_depth - 2` actions.
         p_change_directions: Chance that the walk turns, per step.
         tries: How many rooms to dig before giving up.
-        accept: May turn a room down by its walls and targets.
+        accept: May turn a dug room down by its walls and targets, which ends the call.
 
     Raises:
         GenerationError: Where the original raises: too little floor, or no box can be pulled away.

@@ -53,7 +53,7 @@ def _target(ground: Image) -> Image:
     tile = ground.copy()
     row, column = np.indices((TILE, TILE)) - (TILE - 1) / 2
     distance = abs(row) + abs(column)
-    tile[(distance < 5) & (distance > 2)] = MARK
+    tile[(distance < 8) & (distance > 4)] = MARK
     return tile
 
 

@@ -85,31 +85,6 @@ def _tabulate(neighbours: Sequence[Sequence[int]], leave_boxes: bool) -> _Moves:
     return _Moves(choices, pulls)
 
 
-class _Best:
-    """The first state with the highest score so far."""
-
-    def __init__(self, moves: _Moves, distances: Sequence[Sequence[int]], targets: Sequence[int]) -> None:
-        self.choices, self.pulls = moves
-        self.distances = distances
-        self.targets = targets
-        self.score = -1
-        self.player = -1
-        self.owners: list[int] = []
-        self.layout = 0
-
-    def keep(self, score: int, player: int, layout: int, owners: Sequence[int]) -> None:
-        self.score, self.player, self.layout, self.owners = score, player, layout, list(owners)
-
-    def played(self) -> Played:
-        """Spell the state out: where the box of each target stands."""
-        boxes = [0] * len(self.targets)
-        for cell in range(len(self.choices)):
-            if self.layout >> cell & 1:
-                boxes[self.owners[cell]] = cell
-        displacement = sum(far[box] for far, box in zip(self.distances, boxes, strict=True))
-        return Played(self.player, boxes, self.score, displacement)
-
-
 def reverse_play(
     neighbours: Sequence[Sequence[int]],
     distances: Sequence[Sequence[int]],
@@ -130,71 +105,91 @@ def reverse_play(
         leave_boxes: True plays gym-sokoban's eight actions and scores pulls; False plays RAGEN's four, where a box
             behind the player always follows, and scores how often another box is pulled than the last time.
     """
-    best = _Best(_tabulate(neighbours, leave_boxes), distances, targets)
-    patterns = 0
-    layout = 0
-    for target in targets:
-        layout |= 1 << target | 1 << (target + len(neighbours))
-        patterns ^= _pattern_bits(neighbours, target)
-    _explore(best, player, layout, patterns, depth, leave_boxes)
-    return best.played()
+    search = _Search(_tabulate(neighbours, leave_boxes), distances, targets, count_every_pull=leave_boxes)
+    patterns = sum(_pattern_bits(neighbours, target) for target in targets)
+    search.run(player, patterns, depth)
+    return search.best()
 
 
-def _explore(best: _Best, player: int, layout: int, patterns: int, depth: int, count_every_pull: bool) -> None:
-    choices, pulls, distances = best.choices, best.pulls, best.distances
-    cells = len(choices)
-    on_target = [cell in best.targets for cell in range(cells)]
-    covered = sum(1 << target for target in best.targets)
-    owners = [best.targets.index(cell) if on_target[cell] else -1 for cell in range(cells)]
-    leaf: Iterator[int] = iter(())
-    near = patterns.to_bytes(cells, "little")
-    seen = bytearray(cells)
-    layouts = {layout: seen}
-    seen[player] = 1
-    best.keep(0, player, layout, owners)
-    left = STATE_CAP - 1
-    swaps = moved = score = top = 0
-    entered, last = 0, -1
-    stack = [iter(choices[player][near[player]])] if depth > 2 else []
-    outer: list[tuple[int, int, int, int, int, int, int, int, int, bytearray, bytes]] = []
-    while stack:
-        for code in stack[-1]:
-            if code < cells:
-                if seen[code]:
-                    continue
-                player = code
-            else:
-                player, here, behind, flips, kept, flipped = pulls[code]
-                layout_next = (layout ^ flips) & kept
-                seen_next = layouts.get(layout_next)
-                if seen_next is None:
-                    seen_next = layouts[layout_next] = bytearray(cells)
-                elif seen_next[player]:
-                    continue
-                owner = owners[behind]
-                outer.append((entered, layout, patterns, swaps, moved, score, last, behind, owner, seen, near))
-                entered = len(stack) + 1
-                layout, seen = layout_next, seen_next
-                patterns ^= flipped
-                near = patterns.to_bytes(cells, "little")
-                owners[here] = owner
-                if count_every_pull or owner != last:
-                    swaps += 1
+class _Search:
+    """Depth-first search that keeps the first state with the highest score."""
+
+    def __init__(
+        self, moves: _Moves, distances: Sequence[Sequence[int]], targets: Sequence[int], *, count_every_pull: bool
+    ) -> None:
+        self.choices, self.pulls = moves
+        self.distances = distances
+        self.targets = targets
+        self.count_every_pull = count_every_pull
+        cells = len(self.choices)
+        self.covered = sum(1 << target for target in targets)
+        self.layout = self.covered | self.covered << cells
+        self.owners = [targets.index(cell) if cell in targets else -1 for cell in range(cells)]
+        """Whose box stands on a cell; stale where there is none."""
+        self.score = 0
+        self.player = -1
+
+    def _keep(self, score: int, player: int, layout: int, owners: Sequence[int]) -> None:
+        self.score, self.player, self.layout, self.owners = score, player, layout, list(owners)
+
+    def best(self) -> Played:
+        """Spell the best state out."""
+        boxes = [0] * len(self.targets)
+        for cell in range(len(self.choices)):
+            if self.layout >> cell & 1:
+                boxes[self.owners[cell]] = cell
+        displacement = sum(far[box] for far, box in zip(self.distances, boxes, strict=True))
+        return Played(self.player, boxes, self.score, displacement)
+
+    def run(self, player: int, patterns: int, depth: int) -> None:
+        """Explore from the solved room. The top of the stack iterates over what is left to try in the present state."""
+        choices, pulls, distances, covered = self.choices, self.pulls, self.distances, self.covered
+        layout, owners, cells = self.layout, list(self.owners), len(choices)
+        near = patterns.to_bytes(cells, "little")
+        layouts = {layout: bytearray(cells)}
+        seen = layouts[layout]
+        seen[player] = 1
+        self._keep(0, player, layout, owners)
+        left, last, entered = STATE_CAP - 1, -1, 0
+        swaps = moved = score = 0
+        leaf: Iterator[int] = iter(())
+        stack = [iter(choices[player][near[player]]) if depth > 2 else leaf]
+        outer: list[tuple[int, int, int, int, int, int, int, int, int, bytearray, bytes]] = []
+        while stack:
+            for code in stack[-1]:
+                if code < cells:
+                    if seen[code]:
+                        continue
+                    player = code
+                else:
+                    player, here, behind, flips, kept, flipped = pulls[code]
+                    layout_next = (layout ^ flips) & kept
+                    seen_next = layouts.get(layout_next)
+                    if seen_next is None:
+                        seen_next = layouts[layout_next] = bytearray(cells)
+                    elif seen_next[player]:
+                        continue
+                    owner = owners[behind]
+                    outer.append((entered, layout, patterns, swaps, moved, score, last, behind, owner, seen, near))
+                    entered = len(stack) + 1
+                    layout, seen = layout_next, seen_next
+                    patterns ^= flipped
+                    near = patterns.to_bytes(cells, "little")
+                    owners[here] = owner
+                    swaps += self.count_every_pull or owner != last
                     last = owner
-                far = distances[owner]
-                moved += far[here] - far[behind]
-                score = 0 if layout & covered else swaps * moved
-            seen[player] = 1
-            left -= 1
-            if score > top and not on_target[player]:
-                top = score
-                best.keep(score, player, layout, owners)
-            if not left:
-                return
-            stack.append(iter(choices[player][near[player]]) if len(stack) < depth - 2 else leaf)
-            break
-        else:
-            if len(stack) == entered:
-                entered, layout, patterns, swaps, moved, score, last, behind, owner, seen, near = outer.pop()
-                owners[behind] = owner
-            stack.pop()
+                    moved += distances[owner][here] - distances[owner][behind]
+                    score = 0 if layout & covered else swaps * moved
+                seen[player] = 1
+                left -= 1
+                if score > self.score and not covered >> player & 1:
+                    self._keep(score, player, layout, owners)
+                if not left:
+                    return
+                stack.append(iter(choices[player][near[player]]) if len(stack) < depth - 2 else leaf)
+                break
+            else:
+                if len(stack) == entered:
+                    entered, layout, patterns, swaps, moved, score, last, behind, owner, seen, near = outer.pop()
+                    owners[behind] = owner
+                stack.pop()
