@@ -202,7 +202,7 @@ class Conversation:
     def _continuation(self, messages: Sequence[Message], rendered: Rendered) -> Rendered | None:
         """Return what follows the last reply in the rendered text, or None where that text does not contain it."""
         said = next((message.content for message in reversed(messages) if message.role == "assistant"), None)
-        if self._prompt is None or said != self._reply or self._prompt.rendered.mark != rendered.mark:
+        if self._prompt is None or said != self._reply:
             return None
         reply = self._template._marked(self._reply, rendered.mark)
         for version in (reply, reply.strip()):  # some templates trim what was said

@@ -309,7 +309,7 @@ def choose_backend(model: PreTrainedModel, *, context_limit: int, memory_limit: 
     """Return the fastest backend that gives the logits of the model's plain forward."""
     with torch.inference_mode():
         shapes = _layer_shapes(model, context_limit)
-        if shapes is not None and _agrees(model, SlotBackend(model, shapes, memory_limit)):
+        if shapes is not None and _agrees(model, SlotBackend(model, shapes, sys.maxsize)):
             return SlotBackend(model, shapes, memory_limit)
         return SoloBackend(model, cached=_agrees(model, SoloBackend(model, cached=True)))
 

@@ -59,6 +59,7 @@ class HFPolicy:
             source = load_checkpoint(source, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
         self.checkpoint = source
         self.name = source.path.resolve().name if source.path else source.model.config.model_type
+        self.version = 0
         self.template = ChatTemplate(source.tokenizer, thinking=thinking)
         self.context_limit = _context_limit(source, context_limit)
         self.stop_ids = _stop_ids(source, self.template)
@@ -66,11 +67,6 @@ class HFPolicy:
         backend = choose_backend(source.model, context_limit=self.context_limit, memory_limit=memory_limit)
         self._engine = Engine(backend, batch_size)
         self._close = weakref.finalize(self, _shut, self._engine, self._engine.start())
-
-    @property
-    def version(self) -> int:
-        """The number of weight updates so far."""
-        return self._engine.version
 
     @property
     def counters(self) -> Counters:
@@ -94,7 +90,8 @@ class HFPolicy:
         Args:
             change: Writes the new weights into `checkpoint.model`; None if they are there already.
         """
-        return self._engine.between_replies(change or _nothing).result()
+        self.version = self._engine.between_replies(change or _nothing).result()
+        return self.version
 
     def set_value_head(self, head: ValueHead | None) -> None:
         """Record a critic's estimate with every sampled token.
