@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 POTENTIAL = "potential"
 """The name of the term that stands for potential-based shaping, gamma * Phi(s') - Phi(s) (Ng et al. 1999)."""
 
+SUCCESS = "success"
+"""The name of the term that is 1 at the last turn of a solved task; it needs no term of the environment's own."""
+
 
 @dataclass(frozen=True, slots=True)
 class RewardTerm:
@@ -80,6 +83,8 @@ def weigh(trajectory: "Trajectory", spec: RewardSpec, gamma: float) -> list[floa
 def _raw(trajectory: "Trajectory", term: RewardTerm, gamma: float) -> list[float]:
     if term.name == POTENTIAL:
         return shaping([turn.potential for turn in trajectory.turns], _last_potential(trajectory), gamma)
+    if term.name == SUCCESS:
+        return [0.0] * (len(trajectory.turns) - 1) + [float(bool(trajectory.success))] * bool(trajectory.turns)
     values = [turn.terms.get(term.name, 0.0) for turn in trajectory.turns]
     if term.when == "final" and values:
         values[:-1] = [0.0] * (len(values) - 1)
