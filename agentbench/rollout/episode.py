@@ -60,7 +60,7 @@ async def run_episode(planned: Planned, setting: Setting, policy: Policy, seat: 
         with boundary("environment"):
             env = await seat.start()
             observation, info = await clock.wait_for_env(seat, env.reset, seed=planned.seed)
-        _look(trajectory, observation, info)
+            _look(trajectory, observation, info)
         async with _session(policy, planned, setting, env, seat) as session:
             trajectory.end = await _take_turns(trajectory, planned, setting, session, env, seat, clock, info)
     except Failure as failure:
@@ -96,7 +96,7 @@ async def _take_turns(
         replied = time.perf_counter()
         action, well_formed = conversation.extract(reply.text)
         with boundary("environment"):
-            step = await clock.wait_for_env(seat, env.step, action)
+            step = _understood(await clock.wait_for_env(seat, env.step, action))
         seconds = (time.perf_counter() - replied, replied - began)
         end = _record(trajectory, reply, action, step, seconds, info.get("potential", 0.0), well_formed=well_formed)
         info = step.info
@@ -119,6 +119,13 @@ async def _session(policy: Policy, planned: Planned, setting: Setting, env: Env,
         await session.close()
 
 
+def _understood(step: Step) -> Step:
+    """Return the step with plain numbers, as the record needs them; without what every step must say, this raises."""
+    terms = {name: float(value) for name, value in step.info.get("terms", {}).items()}
+    info = {**step.info, "valid": bool(step.info["valid"]), "terms": terms}
+    return step._replace(reward=float(step.reward), info=info)
+
+
 def _record(
     trajectory: Trajectory,
     reply: Reply,
@@ -131,7 +138,7 @@ def _record(
 ) -> End | None:
     """Append the turn; say whether the environment ended the episode."""
     end: End | None = "terminated" if step.terminated else "truncated" if step.truncated else None
-    terms = step.info.get("terms", {})
+    terms = step.info["terms"]
     observation = trajectory.final_observation
     turn = Turn(
         observation=observation,
@@ -210,8 +217,11 @@ class _Clock:
         """Wait for the environment; running out of time is an infrastructure failure: its work never takes long."""
         if self._deadline is None:
             return await seat.call(function, *args, **kwargs)
+        timeout = asyncio.timeout_at(self._deadline)
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with timeout:
                 return await seat.call(function, *args, **kwargs)
         except TimeoutError as error:
+            if not timeout.expired():
+                raise
             raise Failure("timeout", "the environment did not answer within the episode's time") from error

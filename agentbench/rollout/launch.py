@@ -46,9 +46,14 @@ class Threads:
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._count = count
-        for number in range(count):
-            threading.Thread(target=self._serve, name=f"agentbench-env-{number}", daemon=True).start()
+        self._count = 0
+        for _ in range(count):
+            self.add()
+
+    def add(self) -> None:
+        """Start one more thread."""
+        threading.Thread(target=self._serve, name=f"agentbench-env-{self._count}", daemon=True).start()
+        self._count += 1
 
     def submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
         """Run a function on one of the threads; the running event loop hears of its end."""
@@ -99,24 +104,37 @@ class Seat:
     async def start(self) -> Env:
         """Start the environment if it does not run yet, and return it."""
         if self._env is None:
-            self._env = await self.call(self._resolved.make)
+            await self.call(self._make)
+        assert self._env is not None
         return self._env
 
     async def call(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Run one of the environment's methods on its thread."""
         future = self._threads.submit(partial(function, *args, **kwargs))
         self._last = future
-        return await future
+        # A caller may be cancelled, its thread cannot: the work goes on, and `close` waits for it.
+        return await asyncio.shield(future)
 
     async def close(self) -> None:
         """Close the environment; one that does not answer is left behind. Idempotent."""
-        env, self._env = self._env, None
-        if self._last is not None and not self._last.done():
-            await asyncio.wait({self._last}, timeout=CLOSE_SECONDS)
+        if self._last is not None:
+            await self._give_time(self._last)
+        env, self._env, self._last = self._env, None, None
         if env is not None:
-            await asyncio.wait({self._threads.submit(env.close)}, timeout=CLOSE_SECONDS)
+            await self._give_time(self._threads.submit(env.close))
         if self._resolved.entry.thread_bound:
             self._threads.close()
+
+    def _make(self) -> None:
+        self._env = self._resolved.make()
+
+    async def _give_time(self, work: "asyncio.Future[Any]") -> None:
+        """Wait for the environment; if it hangs, leave its thread behind and start another for the next ones."""
+        await asyncio.wait({work}, timeout=CLOSE_SECONDS)
+        if not work.done() and not self._resolved.entry.thread_bound:
+            self._threads.add()
+        elif work.done() and not work.cancelled():
+            work.exception()  # Looked at, so that asyncio does not print it at exit.
 
 
 class Seats:

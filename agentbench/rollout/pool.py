@@ -7,7 +7,7 @@ retries left.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import NamedTuple
 
 from agentbench.core.policy import Policy
@@ -31,7 +31,7 @@ class _Owed(NamedTuple):
 
 async def play(
     plan: Iterable[Planned], setting: Setting, policy: Policy, *, jobs: int = 1, retries: int = 0
-) -> AsyncIterator[Played]:
+) -> AsyncGenerator[Played, None]:
     """Play every planned episode and yield each attempt as it ends.
 
     Args:
