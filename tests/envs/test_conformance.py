@@ -1,0 +1,84 @@
+"""Every variant of every installed environment keeps the contract, ours and gymnasium's."""
+
+import pytest
+from gymnasium.utils.env_checker import check_env as gymnasium_check_env
+
+from agentbench.core.checks import check_env, hostile_actions
+from agentbench.core.registry import environments, resolve
+from agentbench.rollout.launch import check_needs
+
+VARIANTS = [f"{name}/{variant}" for name, entry in environments().items() for variant in entry.variants]
+SPLITS = [
+    f"{name}/{variant}:{split}"
+    for name, entry in environments().items()
+    for variant, setting in entry.variants.items()
+    for split in setting.splits or entry.splits
+]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_keeps_our_contract(name: str, scale: float) -> None:
+    resolved = resolve(name)
+    check_needs(resolved)
+    check_env(resolved, episodes=max(2, round(5 * scale)), hostile=0)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_keeps_gymnasiums_contract(name: str) -> None:
+    resolved = resolve(name)
+    check_needs(resolved)
+    env = resolved.make()
+    gymnasium_check_env(env, skip_render_check=True)
+    env.close()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_text_makes_a_variant_raise(name: str, scale: float) -> None:
+    resolved = resolve(name)
+    check_needs(resolved)
+    env = resolved.make()
+    env.reset(seed=0)
+    answered = 0
+    for action in hostile_actions(max(50, round(1000 * scale))):
+        step = env.step(action)
+        assert isinstance(step.observation, str)
+        assert not step.info.get("success"), f"{action[:60]!r} won"
+        answered += 1
+        if step.terminated or step.truncated:
+            env.reset(seed=0)
+    env.close()
+    assert answered == max(50, round(1000 * scale))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_observations_do_not_grow_with_what_was_said(name: str) -> None:
+    resolved = resolve(name)
+    check_needs(resolved)
+    env = resolved.make()
+    first, _ = env.reset(seed=0)
+    step = env.step("x" * 1_000_000)
+    assert len(step.observation) < 20_000 + len(first), "a megabyte of action came back in the observation"
+    env.close()
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_every_split_has_tasks_and_tells_them_from_other_seeds(name: str) -> None:
+    resolved = resolve(name)
+    check_needs(resolved)
+    env = resolved.make()
+    seeds = range(min(4, env.task_count or 4))
+    assert seeds, "a split without a task"
+    starts = {env.reset(seed=seed)[0] for seed in seeds}
+    env.close()
+    assert len(starts) > 1 or len(seeds) == 1, "several seeds, one episode"
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_an_entry_says_is_complete(name: str) -> None:
+    resolved = resolve(name)
+    entry = resolved.entry
+    assert entry.title and entry.summary and resolved.instructions.strip() and entry.licence and entry.source
+    assert resolved.max_turns >= 1
+    assert resolved.reward.terms
+    names = [term.name for term in resolved.reward.terms]
+    assert len(names) == len(set(names))
