@@ -26,9 +26,10 @@ def summarise(plan: Sequence[Planned], rows: Sequence[Row]) -> dict[str, Any]:
         `success`, `low`, `high` (strict; None where the environment knows no success), `n` (tasks), `coverage`, and
         the means of reward, turns, tokens, validity and time over scored episodes.
     """
+    keys = {planned.key for planned in plan}
     scored: dict[str, Row] = {}
     for row in rows:
-        if row["scored"]:
+        if row["scored"] and row["key"] in keys:
             scored.setdefault(row["key"], row)
     counted = [row for row in scored.values() if row["success"] is not None]
     success = _success(plan, scored) if counted or not scored else None
