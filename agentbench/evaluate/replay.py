@@ -12,6 +12,7 @@ from agentbench.core.errors import IntegrityError, UsageError
 from agentbench.core.records import Row, RunDirectory, turn_hash
 from agentbench.core.registry import Resolved, resolve
 from agentbench.core.types import Trajectory
+from agentbench.rollout.episode import understood
 
 
 class Replayed(NamedTuple):
@@ -74,8 +75,8 @@ def compare(env: Env, recorded: Trajectory) -> str | None:
     for k, turn in enumerate(recorded.turns):
         if observation != turn.observation:
             return f"turn {k}: the observation differs"
-        step = env.step(turn.action)
-        terms = step.info.get("terms", {})
+        step = understood(env.step(turn.action))
+        terms = step.info["terms"]
         if step.reward != turn.reward:
             return f"turn {k}: the reward is {step.reward!r}, recorded is {turn.reward!r}"
         if terms != turn.terms:

@@ -96,7 +96,7 @@ async def _take_turns(
         replied = time.perf_counter()
         action, well_formed = conversation.extract(reply.text)
         with boundary("environment"):
-            step = _understood(await clock.wait_for_env(seat, env.step, action))
+            step = understood(await clock.wait_for_env(seat, env.step, action))
         seconds = (time.perf_counter() - replied, replied - began)
         end = _record(trajectory, reply, action, step, seconds, info.get("potential", 0.0), well_formed=well_formed)
         info = step.info
@@ -119,7 +119,7 @@ async def _session(policy: Policy, planned: Planned, setting: Setting, env: Env,
         await session.close()
 
 
-def _understood(step: Step) -> Step:
+def understood(step: Step) -> Step:
     """Return the step with plain numbers, as the record needs them; without what every step must say, this raises."""
     terms = {name: float(value) for name, value in step.info.get("terms", {}).items()}
     info = {**step.info, "valid": bool(step.info["valid"]), "terms": terms}
