@@ -73,9 +73,7 @@ def main() -> int:
         print(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     outcomes = [run(name, known[name]) for name in wanted]
-    print(
-        f"\nPython {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores; results in .bench/"
-    )
+    print(f"\nPython {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores; results in .bench/")
     for outcome in outcomes:
         verdict = "ok" if outcome.exit == 0 else f"exit {outcome.exit}"
         print(f"\n{outcome.name}: {verdict}, {outcome.seconds:.0f} s")
