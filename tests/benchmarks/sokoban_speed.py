@@ -30,6 +30,8 @@ from agentbench.core.seeding import generator
 PINS = ("gym-sokoban==0.0.6", "gym==0.26.2", "numpy<2", "setuptools<82")
 SIZES = ((6, 1), (10, 4))
 ROOMS = 10
+EPISODE = 100
+"""Steps after which a room starts again; as in the other script."""
 WORDS = ("", "up", "down", "left", "right")
 
 NEEDED = {
@@ -95,7 +97,7 @@ def seconds_per_step(rooms: list[Room], actions: list[int]) -> float:
         while chunk:
             env.reset(seed=0, options={"level": Level.from_room(*room).xsb})
             begin = time.perf_counter()
-            for count, word in enumerate(chunk, start=1):  # noqa: B007 - read after the loop
+            for count, word in enumerate(chunk[:EPISODE], start=1):  # noqa: B007 - read after the loop
                 if env.step(word)[2]:
                     break
             spent += time.perf_counter() - begin
@@ -112,7 +114,7 @@ def seconds_per_act(rooms: list[Room], actions: list[int]) -> float:
         while chunk:
             game = Sokoban(*room, max_steps=10**9)
             begin = time.perf_counter()
-            for count, action in enumerate(chunk, start=1):  # noqa: B007 - read after the loop
+            for count, action in enumerate(chunk[:EPISODE], start=1):  # noqa: B007 - read after the loop
                 if game.act(action)[1]:
                     break
             spent += time.perf_counter() - begin

@@ -80,7 +80,7 @@ def generate_room(
         GenerationError: Where the original raises: too little floor, or no box can be pulled away.
         RejectedError: `accept` said no.
     """
-    source = _Source(seed)
+    source = Source(seed)
     for _ in range(tries):
         draft = source.draft(dim_room, num_boxes, num_steps, p_change_directions, accept)
         played = draft.reverse_play(GYM_DEPTH, leave_boxes=True)
@@ -118,7 +118,7 @@ def generate_ragen_room(
         GenerationError: Where the original raises: too little floor, or no box can be pulled away.
         RejectedError: `accept` said no.
     """
-    source = _Source(seed)
+    source = Source(seed)
     for _ in range(tries):
         draft = source.draft(dim_room, num_boxes, num_steps, p_change_directions, accept)
         played = draft.reverse_play(search_depth, leave_boxes=False)
@@ -129,7 +129,7 @@ def generate_ragen_room(
     raise GenerationError("Generated Model with score == 0")
 
 
-class _Draft(NamedTuple):
+class Draft(NamedTuple):
     """A dug room with the player and the targets, before reverse play."""
 
     fixed: Array
@@ -154,13 +154,14 @@ class _Draft(NamedTuple):
         return played._replace(player=cells[played.player], boxes=[cells[box] for box in played.boxes])
 
     def room(self, played: Played) -> Room:
+        """Put boxes and player where reverse play left them."""
         state = self.fixed.copy()
         state.flat[played.boxes] = BOX
         state.flat[played.player] = PLAYER
         return Room(self.fixed, state)
 
 
-class _Source:
+class Source:
     """The two generators that the originals use globally, and what is drawn from them."""
 
     def __init__(self, seed: int) -> None:
@@ -169,7 +170,13 @@ class _Source:
 
     def draft(
         self, dim_room: Sequence[int], num_boxes: int, num_steps: int, p_turn: float, accept: Accept | None
-    ) -> _Draft:
+    ) -> Draft:
+        """Dig a room and place player and targets.
+
+        Raises:
+            GenerationError: There is too little floor.
+            RejectedError: `accept` said no.
+        """
         rows, columns = dim_room
         floor = self._dig(rows, columns, num_steps, p_turn)
         free = np.flatnonzero(floor).tolist()
@@ -179,7 +186,7 @@ class _Source:
         floor.flat[targets] = TARGET
         if accept is not None and not accept(floor):
             raise RejectedError("not wanted")
-        return _Draft(floor, player, sorted(targets))
+        return Draft(floor, player, sorted(targets))
 
     def _dig(self, rows: int, columns: int, num_steps: int, p_turn: float) -> Array:
         draw = self.python

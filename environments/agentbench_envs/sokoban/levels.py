@@ -61,13 +61,14 @@ class Level(NamedTuple):
         if fixed.ndim != 2 or fixed.shape != state.shape:
             raise UsageError(f"found arrays of shape {fixed.shape} and {state.shape}, expected two equal grids")
         state[(state == PLAYER) & (fixed == TARGET)] = PLAYER_ON_TARGET
-        level = cls._from_grid(state)
+        level = cls.from_grid(state)
         if not np.array_equal(level.room_fixed, fixed):
             raise UsageError("room_fixed and room_state disagree about walls or targets")
         return level.check()
 
     @classmethod
-    def _from_grid(cls, grid: NDArray[np.integer]) -> "Level":
+    def from_grid(cls, grid: NDArray[np.integer]) -> "Level":
+        """Take codes as rows and columns, unchecked."""
         rows, columns = grid.shape
         lines = np.full((rows, columns + 1), NEWLINE, dtype=np.uint8)
         lines[:, :-1] = grid
@@ -161,7 +162,7 @@ def parse(text: str) -> Level:
                 raise UsageError(f"unknown glyph {glyph!r} in line {row + 1}; expected one of # @ + $ * . - _ or space")
             grid[row, column] = _CODES[glyph]
     _wall_up(grid)
-    return Level._from_grid(grid).check()
+    return Level.from_grid(grid).check()
 
 
 def _wall_up(grid: NDArray[np.int64]) -> None:

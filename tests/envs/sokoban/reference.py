@@ -80,3 +80,48 @@ def small_levels(draw: st.DrawFn, boxes: int = 2) -> Level:
             glyph = "*" if cell in targets else "$"
         grid[row + 1][column + 1] = "@" if cell == player else glyph
     return parse("\n".join("".join(line) for line in grid))
+
+
+class Reversed(NamedTuple):
+    score: int
+    player: Cell
+    boxes: dict[Cell, Cell]
+    """Where the box of each target stands."""
+
+
+class ReversePlay:
+    """The originals' reverse play as they describe it: recursive, with copies of everything."""
+
+    def __init__(self, floor: frozenset[Cell], *, leave_boxes: bool, cap: int) -> None:
+        self.floor = floor
+        self.leave_boxes = leave_boxes
+        self.cap = cap
+        self.seen: set[tuple[Cell, frozenset[tuple[Cell, bool]]]] = set()
+        self.best = Reversed(-1, (0, 0), {})
+
+    def explore(
+        self, player: Cell, boxes: dict[Cell, Cell], pulled: frozenset[Cell], swaps: int, last: Cell | None, depth: int
+    ) -> None:
+        """Visit a state. `boxes` maps targets to boxes, `pulled` are the targets whose box was pulled before."""
+        key = (player, frozenset((box, target in pulled) for target, box in boxes.items()))
+        if depth <= 1 or len(self.seen) >= self.cap or key in self.seen:
+            return
+        self.seen.add(key)
+        covered = {player, *boxes.values()} & set(boxes)
+        moved = sum(abs(box[0] - target[0]) + abs(box[1] - target[1]) for target, box in boxes.items())
+        score = 0 if covered else swaps * moved
+        if score > self.best.score:
+            self.best = Reversed(score, player, boxes)
+        for pull in (True, False) if self.leave_boxes else (True,):
+            for down, right in WAYS:
+                there = (player[0] + down, player[1] + right)
+                if there not in self.floor or there in boxes.values():
+                    continue
+                behind = (player[0] - down, player[1] - right)
+                target = next((target for target, box in boxes.items() if box == behind), None)
+                if pull and target is not None:
+                    more = swaps + (1 if self.leave_boxes or target != last else 0)
+                    after = boxes | {target: player}
+                    self.explore(there, after, pulled | {target}, more, target, depth - 1)
+                else:
+                    self.explore(there, boxes, pulled, swaps, last, depth - 1)

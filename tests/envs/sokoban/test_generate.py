@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from agentbench_envs.sokoban.board import board_of
 from agentbench_envs.sokoban.game import GenerationError, generate_ragen_room, generate_room
-from agentbench_envs.sokoban.generate import RejectedError, Room
+from agentbench_envs.sokoban.generate import RejectedError, Room, Source
 from agentbench_envs.sokoban.levels import Level
 from agentbench_envs.sokoban.solver import solve
+
+from tests.envs.sokoban.reference import ReversePlay
 
 
 def again(room: dict[str, Any]) -> Room:
@@ -44,6 +46,24 @@ def test_a_room_is_solvable_within_its_search_depth(scale: float) -> None:
         except GenerationError:
             continue
         assert len(solve(board_of(level.fixed, level.stride), level.boxes, level.player).directions) <= 31
+
+
+@pytest.mark.parametrize("leave_boxes", [True, False])
+@pytest.mark.parametrize("cap", [40, 700])
+def test_reverse_play_is_the_plain_recursion_cut_off_at_the_same_state(
+    leave_boxes: bool, cap: int, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentbench_envs.sokoban.reverse.STATE_CAP", cap)
+    for seed in range(int(15 * scale)):
+        draft = Source(seed).draft((8, 8), 2 + seed % 3, 40, 0.35, None)
+        columns = draft.fixed.shape[1]
+        cell_of = {index: divmod(index, columns) for index in np.flatnonzero(draft.fixed).tolist()}
+        slow = ReversePlay(frozenset(cell_of.values()), leave_boxes=leave_boxes, cap=cap)
+        start = {cell_of[target]: cell_of[target] for target in draft.targets}
+        slow.explore(cell_of[draft.player], start, frozenset(), 0, None, depth=60)
+        fast = draft.reverse_play(60, leave_boxes=leave_boxes)
+        boxes = {cell_of[target]: cell_of[box] for target, box in zip(draft.targets, fast.boxes, strict=True)}
+        assert (fast.score, cell_of[fast.player], boxes) == slow.best
 
 
 def test_the_global_generators_are_neither_used_nor_disturbed() -> None:

@@ -21,7 +21,7 @@ XSB = """\
 
 def turned(level: Level, turn: int, mirror: bool) -> Level:
     grid = np.rot90(level.grid, turn)
-    return Level._from_grid(grid.T if mirror else grid)
+    return Level.from_grid(grid.T if mirror else grid)
 
 
 @given(small_levels(boxes=3))
@@ -65,7 +65,7 @@ def test_what_is_no_level_is_refused_with_a_reason(xsb: str, complaint: str) -> 
 @given(small_levels(), st.integers(0, 3), st.booleans(), st.integers(0, 2))
 def test_symmetric_copies_are_one_level_and_one_split(level: Level, turn: int, mirror: bool, pad: int) -> None:
     copy = turned(level, turn, mirror)
-    padded = Level._from_grid(np.pad(copy.grid, pad))
+    padded = Level.from_grid(np.pad(copy.grid, pad))
     assert content_hash(padded) == content_hash(level)
     assert split_of(padded.room_fixed) == split_of(level.room_fixed)
 

@@ -1,6 +1,7 @@
 """Which level is played: decided by the seed, disjoint between splits, within the promised lengths."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_the_oracle_wins_every_task_within_its_turns(variant: str, scale: float)
         plan = env.oracle()
         assert len(plan) <= turns
         assert [env.step(action) for action in plan][-1].info["success"]
+
+
+@pytest.mark.parametrize("variant", [name for name in ENTRY.variants if name != "gym"])
+def test_random_play_stays_under_the_cards_bound(variant: str, scale: float) -> None:
+    bound = json.loads(PANELS.read_text())[variant]["random"]["bound"]
+    env, turns, tasks = made(variant), resolve(f"sokoban/{variant}").max_turns, int(60 * scale)
+    won = 0
+    for seed in range(tasks):
+        env.reset(seed=seed)
+        steps = (env.step(env.random_action()) for _ in range(turns))
+        won += next(step for step in steps if step.terminated or step.truncated).terminated
+    assert won <= bound * tasks + 3 * math.sqrt(bound * (1 - bound) * tasks)
 
 
 def test_optimal_lengths_stay_within_the_asked_bounds() -> None:
