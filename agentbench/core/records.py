@@ -239,7 +239,7 @@ class RunWriter:
             shard.write(gzip.compress(_dump(trajectory).encode(), compresslevel=6, mtime=0))
             _sync(shard)
             place = {"shard": Path(shard.name).name, "offset": offset, "length": shard.tell() - offset}
-            row = {"key": planned.key, **_row(trajectory), **place}
+            row = {"key": planned.key, **row_of(trajectory), **place}
             rows.write(json.dumps(row).encode() + b"\n")
             _sync(rows)
         return row
@@ -281,7 +281,8 @@ def _turn(row: Row) -> Turn:
     return Turn(**row, reply=Reply(**reply))
 
 
-def _row(trajectory: Trajectory) -> Row:
+def row_of(trajectory: Trajectory) -> Row:
+    """Return what an attempt's row says of its trajectory."""
     turns = trajectory.turns
     return {
         "task": trajectory.task,

@@ -9,6 +9,7 @@ have the same rows, because names, not order, decide every seed.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -132,11 +133,12 @@ async def _evaluate(
             _write_beginning(run, writer, config, lock, plan)
         book = _Book(run, writer, config, plan, listen or _ignore)
         book.write("started")
-        book.tell(None)
         try:
+            book.tell(None)
             owed = [planned for planned in plan if planned.key not in book.scored]
-            async for played in play(owed, setting, policy, jobs=config.jobs, retries=config.retries):
-                book.enter(played)
+            async with aclosing(play(owed, setting, policy, jobs=config.jobs, retries=config.retries)) as stream:
+                async for played in stream:
+                    book.enter(played)
         except BaseException:
             book.write("cancelled")
             raise

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import agentbench
 from agentbench.core.policy import Policy
-from agentbench.core.records import Planned, digest
+from agentbench.core.records import Planned, canonical, digest
 from agentbench.core.registry import Resolved
 from agentbench.rollout.episode import Setting
 
@@ -97,7 +97,7 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Diff
     found = [
         Difference(field, RULES.get(field, "warn"), ours.get(field), theirs.get(field))
         for field in sorted(ours.keys() | theirs.keys())
-        if ours.get(field) != theirs.get(field)
+        if canonical(ours.get(field)) != canonical(theirs.get(field))  # One of them may have been a file.
     ]
     return sorted(found, key=lambda difference: order.index(difference.kind))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from agentbench.core.env import Env
 from agentbench.core.errors import IntegrityError, UsageError
-from agentbench.core.records import Row, RunDirectory, turn_hash
+from agentbench.core.records import Planned, Row, RunDirectory, row_of, turn_hash
 from agentbench.core.registry import Resolved, resolve
 from agentbench.core.types import Trajectory
 from agentbench.rollout.episode import understood
@@ -36,10 +36,11 @@ def replay(run: RunDirectory, *, limit: int | None = None) -> Iterator[Replayed]
     resolved = environment_of(run)
     if not resolved.entry.deterministic:
         raise UsageError(f"{resolved.id} is not deterministic: its actions cannot be replayed to the letter")
+    plan = {planned.key: planned for planned in run.plan()}
     env = resolved.make()
     try:
         for row in list(run.scored().values())[:limit]:
-            yield Replayed(row["key"], _difference(env, run, row))
+            yield Replayed(row["key"], _difference(env, run, row, plan.get(row["key"])))
     finally:
         env.close()
 
@@ -53,13 +54,16 @@ def environment_of(run: RunDirectory) -> Resolved:
     return resolve(name, split=lock["split"], **lock["env_args"])
 
 
-def _difference(env: Env, run: RunDirectory, row: Row) -> str | None:
+def _difference(env: Env, run: RunDirectory, row: Row, planned: Planned | None) -> str | None:
     try:
         recorded = run.trajectory(row)
     except IntegrityError as error:
         return str(error)
-    if (row["reward"], row["success"], row["end"]) != (recorded.total_reward, recorded.success, recorded.end):
-        return "the row says another reward, success or end than its trajectory"
+    false = [name for name, value in row_of(recorded).items() if row.get(name) != value]
+    if false:
+        return f"the row says another {', '.join(false)} than its trajectory"
+    if planned != Planned(row["key"], recorded.task, recorded.seed, recorded.trial):
+        return "the trajectory is of another task or trial than was planned under this key"
     return compare(env, recorded)
 
 
