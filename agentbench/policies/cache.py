@@ -18,6 +18,9 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+ALIGNED = 8
+"""Passes look at a multiple of so many positions, for attention kernels want their mask aligned."""
+
 
 class LayerShape(NamedTuple):
     """What one layer keeps of one position."""
@@ -92,10 +95,13 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def reshape(self, old: tuple[int, int], new: tuple[int, int], kept: Sequence[int]) -> None:
         """Move to an arena of another shape (slots, length); slot `kept[i]` becomes slot i."""
-        keep = torch.tensor(kept, dtype=torch.long, device=self.device)
-        shared = min(old[1], new[1])
         moved = []
+        keep = torch.tensor(kept, dtype=torch.long, device=self.device)
+        shared = min(old[1], new[1]) if kept else 0
         for arena, fresh in zip((self.keys, self.values), self._empty(new[0] * new[1] + 1), strict=True):
+            if not shared:
+                moved.append(fresh)
+                continue
             source = arena[: old[0] * old[1]].view(*old, *arena.shape[1:])
             target = fresh[: new[0] * new[1]].view(*new, *arena.shape[1:])
             target[: len(kept), :shared] = source[:, :shared].index_select(0, keep)
@@ -141,9 +147,9 @@ class SlotCache(Cache):
     def reshape(self, slots: int, length: int, kept: Sequence[int]) -> None:
         """Make the arena `slots` by `length`; slot `kept[i]` becomes slot i, the others are forgotten."""
         old = (self.plan.slots, self.plan.length)
+        self.plan.slots, self.plan.length = slots, length
         for layer in self.arena:
             layer.reshape(old, (slots, length), kept)
-        self.plan.slots, self.plan.length = slots, length
 
     def open(self, slots: Sequence[int], starts: Sequence[int], counts: Sequence[int]) -> Tensor:
         """Prepare a forward pass in which row i appends `counts[i]` tokens to slot `slots[i]` at position `starts[i]`.
@@ -153,7 +159,8 @@ class SlotCache(Cache):
         """
         plan = self.plan
         plan.width = max(counts)
-        plan.seen = max(start + count for start, count in zip(starts, counts, strict=True))
+        seen = max(start + count for start, count in zip(starts, counts, strict=True))
+        plan.seen = min(-(-seen // ALIGNED) * ALIGNED, plan.length)
         plan.rows = _rows(slots, self.device)
         first = torch.tensor([s + c - plan.width for s, c in zip(starts, counts, strict=True)], device=self.device)
         positions = first[:, None] + torch.arange(plan.width, device=self.device)

@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import json
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,8 @@ class ChatTemplate:
 
     def __init__(self, tokenizer: Any, *, thinking: bool | None = None) -> None:
         self.tokenizer = tokenizer
+        # The engine decodes while sessions encode, and tokenizers refuse to be changed while they are read.
+        self._lock = threading.Lock()
         self.source: str = tokenizer.get_chat_template() if tokenizer.chat_template else DEFAULT_TEMPLATE
         self._options: dict[str, Any] = {"date_string": TODAY}
         if thinking is not None:
@@ -72,8 +75,10 @@ class ChatTemplate:
         """Render a conversation up to the opening of the next reply.
 
         Raises:
-            UsageError: The template refuses the conversation.
+            UsageError: The template refuses the conversation, or there are images in it.
         """
+        if any(message.images for message in messages):
+            raise UsageError("this model reads text only, and the conversation has images")
         contents = [_encodable(message.content) for message in messages]
         mark = _unused(contents)
         chat = [
@@ -96,7 +101,8 @@ class ChatTemplate:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of a reply, without control tokens."""
-        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        with self._lock:
+            text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
     def is_control(self, ids: Sequence[int]) -> bool:
@@ -106,7 +112,12 @@ class ChatTemplate:
     def closing_ids(self) -> list[int]:
         """Return the control token that the template puts behind a reply, as a list of none or one."""
         said = "said"
-        text = self._apply([{"role": "user", "content": "ask"}, {"role": "assistant", "content": said}], opening=False)
+        try:
+            text = self._apply(
+                [{"role": "user", "content": "ask"}, {"role": "assistant", "content": said}], opening=False
+            )
+        except UsageError:
+            return []
         behind = self._control.match(text, text.rfind(said) + len(said))
         return [self._specials[behind.group().strip()][0]] if behind else []
 
@@ -131,7 +142,8 @@ class ChatTemplate:
         return self._lookalike.sub(lambda found: found.group()[0] + mark + found.group()[1:], content)
 
     def _ids(self, text: str, *, plain: bool) -> list[int]:
-        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=plain)
+        with self._lock:
+            encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=plain)
         ids: list[int] = encoded["input_ids"]
         return ids
 
@@ -248,7 +260,9 @@ def _tokenizer_hash(tokenizer: Any) -> str:
     """Hash what decides the ids: the backend's own description, or the vocabulary where there is no such backend."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        return _sha256(backend.to_str())
+        description = json.loads(backend.to_str())
+        passing = {"padding", "truncation"}  # left over from whoever called it last
+        return _sha256(json.dumps({key: value for key, value in description.items() if key not in passing}))
     return _sha256(json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=True))
 
 

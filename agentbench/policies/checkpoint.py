@@ -5,7 +5,9 @@ Only local files are read, only safetensors, and code that a checkpoint brings a
 
 import hashlib
 import json
+import os
 import struct
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +81,33 @@ def choose_device(device: str) -> torch.device:
             f"this machine has no device {device}; PyTorch {torch.__version__} finds {present} of its kind"
         )
     return chosen
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes that caches may take: 70 % of what is free on a GPU, half of what is available on a CPU."""
+    if device.type == "cuda":
+        return int(0.7 * torch.cuda.mem_get_info(device)[0])
+    if device.type == "mps":
+        return int(0.5 * torch.mps.recommended_max_memory())
+    return min(_available_memory(), _container_memory()) // 2
+
+
+def _available_memory() -> int:
+    """Bytes that Linux calls available; elsewhere, half of what is built in."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        fields = dict(line.split(":") for line in meminfo.read_text().splitlines())
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _container_memory() -> int:
+    """Bytes that the control group has left; very many where it has no limit."""
+    try:
+        limit, used = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # no such group, or "max"
+        return sys.maxsize
+    return max(limit - used, 1 << 20)
 
 
 def fingerprint(checkpoint: Checkpoint) -> dict[str, Any]:

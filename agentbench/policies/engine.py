@@ -31,6 +31,8 @@ PREFILL_TOKENS = 8192
 """Tokens of one prefill pass, padding included."""
 CHUNK = 1024
 """New tokens of one row in one pass; longer prompts take several."""
+MASK_CELLS = 1 << 26
+"""New tokens times positions that they look at, in one prefill pass: the size of its mask."""
 PATIENCE = 4
 """Rounds that a request may wait for others to prefill with it while rows are being written."""
 LINGER = 0.001
@@ -141,13 +143,13 @@ class Engine:
     def submit(self, request: Request) -> None:
         """Queue a request; its future gets the draft, or whatever went wrong."""
         with self._changed:
-            if self._stopped:
-                raise Failure("policy", "the policy is closed")
+            if self._stopped or request.lane not in self._lanes:
+                raise Failure("policy", "the policy is closed" if self._stopped else "the session is closed")
             self._waiting.append(request)
             self._changed.notify()
 
     def release(self, lane: Lane) -> None:
-        """Forget a conversation. Idempotent."""
+        """Forget a conversation; a reply in progress fails. Idempotent."""
         with self._changed:
             if lane in self._lanes:
                 self._lanes.remove(lane)
@@ -164,6 +166,10 @@ class Engine:
             self._changed.notify()
         return future
 
+    def free_caches(self) -> "Future[int]":
+        """Free the memory of all conversations as soon as no reply is in progress."""
+        return self.between_replies(lambda: self.backend.clear(list(self._lanes)), new_weights=False)
+
     def stop(self) -> None:
         """Ask the thread to end; whatever still waits fails."""
         with self._changed:
@@ -176,7 +182,7 @@ class Engine:
             self._fail(Failure("policy", "the policy was closed"))
             return False
         try:
-            self._drop_cancelled()
+            self._drop_ended()
             if self._updates and not self._rows:
                 self._apply_update()
             admitted = self._admit()
@@ -198,16 +204,22 @@ class Engine:
                 self._changed.wait(LINGER)
                 if len(self._waiting) == before:
                     break
+            return not self._stopped
+
+    def _drop_ended(self) -> None:
+        """Let go of conversations that were closed and of replies that nobody waits for any more."""
+        with self._changed:
             released, self._released = self._released, []
+            requests = [*self._rows, *self._waiting]
+        for request in requests:
+            if request.lane in released:
+                _settle(request.future, error=Failure("policy", "the session was closed"))
+        for row in [row for row in self._rows if row.future.done()]:
+            self._leave(row)
         for lane in released:
             self.backend.release(lane)
-        return not self._stopped
-
-    def _drop_cancelled(self) -> None:
-        for row in [row for row in self._rows if row.future.cancelled()]:
-            self._leave(row)
         with self._changed:
-            self._waiting = deque(request for request in self._waiting if not request.future.cancelled())
+            self._waiting = deque(request for request in self._waiting if not request.future.done())
 
     def _apply_update(self) -> None:
         with self._changed:
@@ -229,6 +241,7 @@ class Engine:
         """Let waiting requests in, as many as there is room for."""
         with self._changed:
             waiting = [self._waiting[i] for i in range(min(len(self._waiting), self.batch_size - len(self._rows)))]
+            self.backend.expected = len(self._lanes)
         if self._updates or not waiting or not self._worthwhile(waiting):
             return []
         admitted = []
@@ -249,6 +262,8 @@ class Engine:
     def _make_room(self, request: Request) -> bool:
         """Reserve a place for the context and the longest possible reply; False if that has to wait."""
         lane = request.lane
+        if lane.busy:  # two replies of one session at a time: the second waits for the first
+            return False
         try:
             if not self.backend.reserve(lane, len(request.context_ids) + request.room):
                 return False
@@ -269,7 +284,7 @@ class Engine:
                 start = len(row.lane.ids)
                 self._step([Feed(row.lane, row.context_ids[start : start + CHUNK])])
         pending = [(row, row.context_ids[len(row.lane.ids) :]) for row in rows]
-        for group in _packed(pending):
+        for group in packed(pending):
             self._append([row for row, _ in group], self._step([Feed(row.lane, ids) for row, ids in group]))
 
     def _write(self) -> None:
@@ -317,7 +332,7 @@ class Engine:
         self._rows.clear()
         for lane in lanes:
             lane.busy = False
-            self.backend.release(lane)
+        self.backend.clear(lanes)
         for request in unanswered:
             _settle(request.future, error=error)
         for update in updates:
@@ -341,13 +356,16 @@ def _shared(old: list[int], new: list[int]) -> int:
     return next(index for index in range(size) if old[index] != new[index])
 
 
-def _packed(pending: Sequence[tuple[Request, list[int]]]) -> Iterator[list[tuple[Request, list[int]]]]:
-    """Group rows of similar length, so that a pass stays under its token allowance and pads little."""
+def packed(pending: Sequence[tuple[Request, list[int]]]) -> Iterator[list[tuple[Request, list[int]]]]:
+    """Group rows of similar length, so that a pass stays under its allowances and pads little."""
     group: list[tuple[Request, list[int]]] = []
+    seen = 0
     for item in sorted(pending, key=lambda item: (len(item[1]), item[0].lane.slot)):
-        if group and len(item[1]) * (len(group) + 1) > PREFILL_TOKENS:
+        seen = max(seen, len(item[0].context_ids))
+        tokens = len(item[1]) * (len(group) + 1)
+        if group and (tokens > PREFILL_TOKENS or tokens * seen > MASK_CELLS):
             yield group
-            group = []
+            group, seen = [], len(item[0].context_ids)
         group.append(item)
     if group:
         yield group

@@ -9,21 +9,19 @@ adds. Replies are recorded as they were sampled: ids, log-probabilities, entropi
 """
 
 import asyncio
-import os
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from agentbench.core.errors import ContextFull
 from agentbench.core.policy import EpisodeContext
 from agentbench.core.types import Finish, Message, Reply, Sampling
 from agentbench.policies.chat import ChatTemplate, Conversation
-from agentbench.policies.checkpoint import Checkpoint, Dtype, fingerprint, load_checkpoint
+from agentbench.policies.checkpoint import Checkpoint, Dtype, fingerprint, free_memory, load_checkpoint
 from agentbench.policies.engine import Counters, Engine, Request
-from agentbench.policies.forward import ValueHead, choose_backend
+from agentbench.policies.forward import ValueHead
+from agentbench.policies.probe import choose_backend
 
 
 class HFPolicy:
@@ -63,7 +61,7 @@ class HFPolicy:
         self.template = ChatTemplate(source.tokenizer, thinking=thinking)
         self.context_limit = _context_limit(source, context_limit)
         self.stop_ids = _stop_ids(source, self.template)
-        memory_limit = memory_limit or _free_memory(source.model.device)
+        memory_limit = memory_limit or free_memory(source.model.device)
         backend = choose_backend(source.model, context_limit=self.context_limit, memory_limit=memory_limit)
         self._engine = Engine(backend, batch_size)
         self._close = weakref.finalize(self, _shut, self._engine, self._engine.start())
@@ -92,6 +90,10 @@ class HFPolicy:
         """
         self.version = self._engine.between_replies(change or _nothing).result()
         return self.version
+
+    def free_caches(self) -> None:
+        """Free the memory of live conversations, which are prefilled anew before their next reply."""
+        self._engine.free_caches().result()
 
     def set_value_head(self, head: ValueHead | None) -> None:
         """Record a critic's estimate with every sampled token.
@@ -205,11 +207,3 @@ def _stop_ids(checkpoint: Checkpoint, template: ChatTemplate) -> frozenset[int]:
     named = generation.eos_token_id if generation is not None else None
     ids = [*(named if isinstance(named, list) else [named]), checkpoint.tokenizer.eos_token_id, *template.closing_ids()]
     return frozenset(index for index in ids if index is not None)
-
-
-def _free_memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(0.7 * torch.cuda.mem_get_info(device)[0])
-    if device.type == "mps":
-        return int(0.5 * torch.mps.recommended_max_memory())
-    return int(0.5 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

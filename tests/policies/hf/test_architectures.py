@@ -15,8 +15,8 @@ from transformers import (
 )
 
 from agentbench.policies.checkpoint import Checkpoint
-from agentbench.policies.forward import SlotBackend
 from agentbench.policies.init import byte_tokenizer
+from agentbench.policies.slots import SlotBackend
 from tests.policies.hf.conftest import Make
 from tests.policies.hf.play import GREEDY, SAMPLED, contexts, generated, play_one, scored
 

@@ -11,8 +11,8 @@ import torch
 
 from agentbench.core.errors import Failure
 from agentbench.core.types import Message, Reply, Sampling
-from agentbench.policies.forward import SlotBackend
 from agentbench.policies.hf import HFPolicy, HFSession
+from agentbench.policies.slots import SlotBackend
 from tests.policies.hf.conftest import Load, Make
 from tests.policies.hf.play import GREEDY, contexts, embedding, play, play_one, wait_for_a_token
 
