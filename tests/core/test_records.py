@@ -4,10 +4,6 @@ import gzip
 import json
 import math
 import os
-import resource
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +15,7 @@ from hypothesis import strategies as st
 from agentbench.core.errors import IntegrityError, RecordError, UsageError
 from agentbench.core.records import Planned, RunDirectory, read_lines, turn_hash, write_json
 from agentbench.core.types import End, Reply, Trajectory, Turn
+from tests.disks import as_nobody, little_room
 
 PLANNED = Planned("key0", "task0", 7, 0)
 
@@ -301,24 +298,6 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
 
 
-@contextmanager
-def as_nobody(folder: Path) -> Iterator[None]:
-    """Make the folder read-only for this process, also if root runs the tests."""
-    parents = [folder, *folder.parents]
-    opened = [(path, path.stat().st_mode) for path in parents if path.stat().st_uid == os.geteuid()]
-    for path, mode in opened:
-        path.chmod(mode | 0o555 if path != folder else 0o555)
-    if root := os.geteuid() == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-        for path, mode in opened:
-            path.chmod(mode & 0o7777)
-
-
 def test_a_read_only_folder_is_a_record_error(tmp_path: Path) -> None:
     with as_nobody(tmp_path), pytest.raises(RecordError, match=r"cannot write .*: Permission denied"):
         RunDirectory.create(tmp_path, "env", "policy")
@@ -330,26 +309,6 @@ def test_a_run_that_became_read_only_is_a_record_error(run: RunDirectory) -> Non
             pass
         with pytest.raises(RecordError, match="Permission denied"):
             write_json(run.path / "run.json", {})
-
-
-@contextmanager
-def little_room(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of 64 KiB; where none can be mounted, files may not grow past 16 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0:
-        try:
-            yield disk
-        finally:
-            subprocess.run(["umount", "--lazy", str(disk)], check=True)
-        return
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, before[1]))
-    try:
-        yield disk
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def write_until_full(run: RunDirectory, noise: list[str]) -> None:
