@@ -99,6 +99,11 @@ class ChatTemplate:
                 ids += self._ids(part.replace(rendered.mark, ""), plain=True)
         return ids
 
+    def reply_ids(self, text: str) -> list[int]:
+        """Tokenise a reply as a model would have written it: plain characters, and the token that ends it."""
+        end = self.closing_ids() or [self.tokenizer.eos_token_id]
+        return self._ids(_encodable(text), plain=True) + [index for index in end if index is not None]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of a reply, without control tokens."""
         with self._lock:

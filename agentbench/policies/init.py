@@ -8,11 +8,20 @@ is ChatML, with the `{% generation %}` marks that supervised training asks for.
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agentbench.core.errors import UsageError
+
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
 
 Architecture = Literal["qwen2", "qwen3", "llama"]
+
+SIZES = {
+    "xs": {"hidden": 96, "layers": 3, "heads": 3, "intermediate": 256},
+    "s": {"hidden": 192, "layers": 4, "heads": 6, "intermediate": 512},
+    "m": {"hidden": 320, "layers": 7, "heads": 10, "intermediate": 1024},
+}
+"""Shapes with a name: 0.36, 1.8 and 9.8 million parameters."""
 
 CHATML = (
     "{% for message in messages %}"
@@ -91,6 +100,17 @@ def init_model(
         model.to(getattr(torch, dtype)).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
+
+
+def init_named(name: str, path: str | Path, *, seed: int = 0) -> Path:
+    """Write a Qwen3-architecture checkpoint folder of one of the `SIZES`.
+
+    Raises:
+        UsageError: There is no size of this name.
+    """
+    if name not in SIZES:
+        raise UsageError(f"there is no model size {name!r}; known: {', '.join(SIZES)}")
+    return init_model(path, seed=seed, **SIZES[name])
 
 
 def byte_tokenizer() -> "PreTrainedTokenizerFast":

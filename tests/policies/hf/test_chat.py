@@ -81,6 +81,22 @@ def test_a_growing_conversation_is_appended_to_and_equals_its_rendering(texts: l
         context = prompt.context_ids + reply
 
 
+def test_a_written_reply_is_tokenised_as_if_it_had_been_sampled() -> None:
+    conversation = Conversation(templated(CHATML))
+    template = conversation._template
+    prompt = conversation.prompt(told("Go"))
+    ids = template.reply_ids("up <|im_end|>")
+    assert ids == [*ids_of(template.tokenizer, "up <|im_end|>"), 256]
+    text = conversation.accept(prompt, ids)
+    want = template.encode(template.render(told("Go", text, "wall")))
+    assert conversation.prompt(told("Go", text, "wall")).context_ids == want
+
+
+def test_images_are_refused() -> None:
+    with pytest.raises(UsageError, match="images"):
+        templated(CHATML).render([Message("user", "Look", images=(b"png",))])
+
+
 def test_sampled_ids_are_kept_although_they_would_be_tokenised_otherwise() -> None:
     conversation = Conversation(templated(CHATML))
     torn = [148, 30, 258, 148]  # halves of characters, and a control token in the middle

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 from agentbench.core.errors import AgentBenchError, PrerequisiteError, UsageError
 from agentbench.policies import checkpoint
 from agentbench.policies.checkpoint import Checkpoint, fingerprint, load_checkpoint
-from agentbench.policies.init import init_model
+from agentbench.policies.init import init_model, init_named
 from agentbench.testing import tiny_model
 from tests.policies.hf.conftest import Make
 
@@ -134,6 +134,13 @@ def test_a_new_model_is_an_ordinary_folder_and_the_same_for_the_same_seed(tmp_pa
     assert AutoModelForCausalLM.from_pretrained(first).config.model_type == architecture
     assert len(AutoTokenizer.from_pretrained(first)) == 259
     shutil.rmtree(second)
+
+
+def test_named_sizes_have_the_parameters_that_are_stated(tmp_path: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(init_named("xs", tmp_path, seed=1))
+    assert round(sum(weight.numel() for weight in model.parameters()) / 1e6, 2) == 0.36
+    with pytest.raises(UsageError, match="known: xs, s, m"):
+        init_named("xxl", tmp_path)
 
 
 def test_the_template_marks_what_the_assistant_says(folder: Path) -> None:

@@ -156,6 +156,52 @@ def test_closing_fails_the_waiting_stops_the_thread_and_may_be_repeated(make: Ma
         asyncio.run(policy.start().reply(HELLO, GREEDY, seed=0))
 
 
+def test_closing_a_session_fails_its_reply_and_it_cannot_be_used_again(make: Make) -> None:
+    policy = make()
+
+    async def close_early() -> None:
+        session, other = policy.start(), policy.start()
+        task = asyncio.create_task(session.reply(HELLO, Sampling(max_tokens=3900), seed=0))
+        bystander = asyncio.create_task(other.reply(HELLO, Sampling(max_tokens=300), seed=0))
+        await asyncio.to_thread(wait_for_a_token, policy)
+        await session.close()
+        for attempt in (task, session.reply(HELLO, GREEDY, seed=0)):
+            with pytest.raises(Failure, match="session"):
+                await attempt
+        assert len((await bystander).token_ids) == 300
+
+    asyncio.run(close_early())
+
+
+def test_two_replies_of_one_session_at_a_time_are_given_one_after_the_other(make: Make) -> None:
+    policy = make()
+
+    async def ask(count: int) -> list[Reply]:
+        session = policy.start()
+        return await asyncio.gather(*(session.reply(HELLO, GREEDY, seed=0) for _ in range(count)))
+
+    alone, *_ = asyncio.run(ask(1))
+    assert [reply.token_ids for reply in asyncio.run(ask(2))] == [alone.token_ids] * 2
+
+
+def test_caches_can_be_freed_between_replies(make: Make) -> None:
+    policy = make()
+
+    async def turns() -> tuple[list[int], Reply]:
+        session = policy.start()
+        first = await session.reply(HELLO, GREEDY, seed=0)
+        held = [policy.arena_bytes]
+        await asyncio.to_thread(policy.free_caches)
+        held.append(policy.arena_bytes)
+        told = [*HELLO, Message("assistant", first.text), Message("user", "Again")]
+        return held, await session.reply(told, GREEDY, seed=1)
+
+    held, second = asyncio.run(turns())
+    assert held[0] > 0 == held[1]
+    assert second.usage["prefilled_tokens"] == second.usage["prompt_tokens"]
+    assert second.policy_version == policy.version == 0
+
+
 def test_a_forgotten_policy_frees_its_arena_without_the_garbage_collector(load: Load) -> None:
     gc.collect()
     gc.disable()
