@@ -18,7 +18,7 @@ from agentbench_envs.sokoban.game import STEP_PENALTY, Sokoban
 from agentbench_envs.sokoban.levels import Level, parse
 from agentbench_envs.sokoban.render import Image, image
 from agentbench_envs.sokoban.solver import STATE_LIMIT, Goal, SearchLimitError, Solution, solve
-from agentbench_envs.sokoban.tasks import Generator, Settings, draw_level, read_tasks
+from agentbench_envs.sokoban.tasks import MOST_STATES, QUICK_WEIGHT, Generator, Settings, draw_level, read_tasks
 
 GOAL: Final = "Push every box onto a target."
 
@@ -29,9 +29,8 @@ OPTIONS: Final = ("level", "certify")
 SHOWN: Final = 60
 """Characters of a malformed action that the answer repeats."""
 
-ORACLE_WEIGHTS: Final = (1, 3, 10)
-ORACLE_STATES: Final = 50_000
-"""The oracle looks for a shortest solution first, and is content with longer ones if that takes too many states."""
+ORACLE_SEARCHES: Final = ((1, 50_000), (QUICK_WEIGHT, MOST_STATES), (1, 500_000))
+"""Weights and limits of the oracle's searches: a shortest solution, else any that fits, else a shortest after all."""
 
 MOVE_SEPARATOR: Final = "||"
 
@@ -225,21 +224,21 @@ class SokobanEnv(Env):
         Raises:
             Unsolvable: No plan exists, fits into the moves that are left, or was found within the oracle's budget.
         """
-        plan = self._plan()
-        left = self.max_steps - self.game.steps
-        if len(plan.directions) > left:
-            raise Unsolvable(f"the plan found needs {len(plan.directions)} moves, {left} are left")
-        words = [WAYS[way] for way in plan.directions]
+        words = [WAYS[way] for way in self._plan(self.max_steps - self.game.steps).directions]
         size = self.actions_per_turn
-        return [" || ".join(words[start : start + size]) for start in range(0, len(words), size)]
+        return [f" {MOVE_SEPARATOR} ".join(words[start : start + size]) for start in range(0, len(words), size)]
 
-    def _plan(self) -> Solution:
-        for weight in ORACLE_WEIGHTS:
+    def _plan(self, left: int) -> Solution:
+        for weight, limit in ORACLE_SEARCHES:
             try:
-                return self._solve("moves", weight=weight, limit=ORACLE_STATES)
+                plan = self._solve("moves", weight=weight, limit=limit)
             except SearchLimitError:
                 continue
-        raise Unsolvable(f"no plan was found within {ORACLE_STATES} states; there may be one")
+            if len(plan.directions) <= left:
+                return plan
+            if plan.optimal:
+                raise Unsolvable(f"the shortest plan needs {len(plan.directions)} moves, {left} are left")
+        raise Unsolvable("no plan was found within the oracle's budget; there may be one")
 
     def _solve(self, goal: Goal, *, weight: int = 1, limit: int = STATE_LIMIT) -> Solution:
         return solve(self.board, self.game.boxes, self.game.player, goal=goal, weight=weight, limit=limit)
@@ -247,7 +246,7 @@ class SokobanEnv(Env):
     def random_action(self) -> str:
         """Return random moves, as many as drawn between one and the variant's cap."""
         count = self.action_random.integers(1, self.actions_per_turn, endpoint=True)
-        return " || ".join(WAYS[way] for way in self.action_random.integers(4, size=count))
+        return f" {MOVE_SEPARATOR} ".join(WAYS[way] for way in self.action_random.integers(4, size=count))
 
     def snapshot(self) -> bytes:
         """Return position and moves played."""

@@ -15,7 +15,7 @@ from agentbench_envs.sokoban.board import FAR, Board, cells_of
 
 Goal = Literal["moves", "pushes"]
 
-STATE_LIMIT = 2_000_000
+STATE_LIMIT = 1_000_000
 """States to expand before the search gives up."""
 
 

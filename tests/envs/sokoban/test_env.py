@@ -122,6 +122,16 @@ def test_the_oracle_speaks_whole_turns_and_knows_the_moves_that_are_left() -> No
         short.oracle()
 
 
+def test_the_oracle_settles_for_a_longer_plan_and_gives_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = started()
+    monkeypatch.setattr("agentbench_envs.sokoban.env.ORACLE_SEARCHES", ((1, 1), (5, 10_000)))
+    assert [env.step(turn) for turn in env.oracle()][-1].terminated
+    env = started()
+    monkeypatch.setattr("agentbench_envs.sokoban.env.ORACLE_SEARCHES", ((1, 1),))
+    with pytest.raises(Unsolvable, match="there may be one"):
+        env.oracle()
+
+
 def test_a_snapshot_holds_the_middle_of_an_episode() -> None:
     env, other = started(max_steps=9), SokobanEnv(max_steps=9)
     env.step("right")
