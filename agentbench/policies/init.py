@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Architecture = Literal["qwen2", "qwen3", "llama"]
 
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "xs": {"hidden": 96, "layers": 3, "heads": 3, "intermediate": 256},
     "s": {"hidden": 192, "layers": 4, "heads": 6, "intermediate": 512},
     "m": {"hidden": 320, "layers": 7, "heads": 10, "intermediate": 1024},
