@@ -30,7 +30,7 @@ demo: $(VENV)/.installed-hf ## install what the main job needs, and run it on a 
 lint: $(VENV)/.installed-dev ## format, lint, floors, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
 check: lint ## before every commit: lint and the fast tests, about a minute
