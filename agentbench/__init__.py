@@ -4,7 +4,7 @@
 
     env = agentbench.make("sokoban/6x6-1", split="test")
     observation, info = env.reset(seed=0)
-    observation, reward, terminated, truncated, info = env.step("push up")
+    observation, reward, terminated, truncated, info = env.step("up")
 
 Importing this package prints nothing, seeds nothing, makes no folder and loads no heavy library. It does tell
 gymnasium about every environment, so that `gymnasium.make("agentbench/Sokoban-v0")` works.

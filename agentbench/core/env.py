@@ -47,9 +47,9 @@ class Step(NamedTuple):
     observation: str
     reward: float
     terminated: bool
-    """The task itself ended: solved, lost, or out of the moves that it allows as part of its rules."""
+    """The task itself ended: solved, or lost for good."""
     truncated: bool
-    """The episode was cut off from outside the task. Never true together with `terminated`."""
+    """The episode was cut off, by a cap on moves for example. Never true together with `terminated`."""
     info: dict[str, Any]
 
 
@@ -96,9 +96,10 @@ class Env(gymnasium.Env[str, str]):
         """Play one turn.
 
         An illegal or malformed action never raises: it is answered in words, marked `valid: False` in the info, and
-        costs what the environment's card says. `terminated` means that the task ended by its own rules, `truncated`
-        that something outside it cut the episode off (a value may be bootstrapped there); never both. The last
-        observation and info belong to the episode like every other.
+        costs what the environment's card says. `terminated` means that nothing can follow: the task is solved or lost.
+        `truncated` means that a cap cut it off, though more could have followed; whether a trainer bootstraps a value
+        there is its `truncation` option. Never both. The last observation and info belong to the episode like every
+        other.
 
         Raises:
             EpisodeOver: The episode has not begun, or has ended.

@@ -3,6 +3,7 @@
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.policy import Policy
@@ -17,7 +18,7 @@ class ModelOptions:
     """How a model is loaded or reached; each policy reads what concerns it."""
 
     device: str = "auto"
-    dtype: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     batch_size: int = 32
     trust_remote_code: bool = False
     base_url: str | None = None

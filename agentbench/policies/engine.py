@@ -35,6 +35,8 @@ MASK_CELLS = 1 << 26
 """New tokens times positions that they look at, in one prefill pass: the size of its mask."""
 PATIENCE = 4
 """Rounds that a request may wait for others to prefill with it while rows are being written."""
+COMPANY_SECONDS = 30.0
+"""How long rows that must stay together wait for one that does not come."""
 LINGER = 0.001
 """Seconds without a new request after which an idle engine starts with those it has."""
 
@@ -125,6 +127,8 @@ class Engine:
         self._released: list[Lane] = []
         self._updates: deque[_Update] = deque()
         self._stopped = False
+        self._company = 0
+        self._opened = 0
         self._changed = threading.Condition()
 
     def start(self) -> threading.Thread:
@@ -138,7 +142,19 @@ class Engine:
         lane = Lane()
         with self._changed:
             self._lanes.add(lane)
+            self._opened += 1
         return lane
+
+    def gather(self, company: int) -> None:
+        """From now on, work only while so many conversations were opened and every open one waits for its next token.
+
+        Which rows share a pass then depends on nothing but the conversations themselves, and a run repeats to the last
+        bit. It costs the time that the slowest environment takes for a step; one that hangs is waited for
+        `COMPANY_SECONDS`. 0 ends it.
+        """
+        with self._changed:
+            self._company, self._opened = company, 0
+            self._changed.notify()
 
     def submit(self, request: Request) -> None:
         """Queue a request; its future gets the draft, or whatever went wrong."""
@@ -199,12 +215,21 @@ class Engine:
         with self._changed:
             while not (self._stopped or self._rows or self._waiting or self._updates or self._released):
                 self._changed.wait()
+            if self._company:
+                self._changed.wait_for(self._is_complete, COMPANY_SECONDS)
+                self._waiting = deque(sorted(self._waiting, key=lambda request: request.seed))
+                return not self._stopped
             while not (self._stopped or self._rows) and 0 < len(self._waiting) < min(self.batch_size, len(self._lanes)):
                 before = len(self._waiting)
                 self._changed.wait(LINGER)
                 if len(self._waiting) == before:
                     break
             return not self._stopped
+
+    def _is_complete(self) -> bool:
+        """Tell whether everybody is here, and waits."""
+        here = self._opened >= self._company and len(self._rows) + len(self._waiting) >= len(self._lanes)
+        return here or self._stopped or bool(self._updates) or not self._company
 
     def _drop_ended(self) -> None:
         """Let go of conversations that were closed and of replies that nobody waits for any more."""

@@ -10,7 +10,8 @@ adds. Replies are recorded as they were sampled: ids, log-probabilities, entropi
 
 import asyncio
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,19 @@ class HFPolicy:
     def free_caches(self) -> None:
         """Free the memory of live conversations, which are prefilled anew before their next reply."""
         self._engine.free_caches().result()
+
+    @contextmanager
+    def together(self, company: int) -> Iterator[None]:
+        """Make what is played inside repeatable to the last bit: see `Engine.gather`.
+
+        Args:
+            company: Episodes that are started at once, all of them before the first token; 0 for as they come.
+        """
+        self._engine.gather(company)
+        try:
+            yield
+        finally:
+            self._engine.gather(0)
 
     def set_value_head(self, head: ValueHead | None) -> None:
         """Record a critic's estimate with every sampled token.

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentbench.core.env import Env
 from agentbench.core.errors import Failure, Unsolvable, UsageError
-from agentbench.core.policy import EpisodeContext, Session
+from agentbench.core.policy import EpisodeContext
 from agentbench.core.records import RunDirectory
 from agentbench.core.seeding import generator
 from agentbench.core.types import Message, Reply, Sampling
@@ -36,20 +36,23 @@ class Scripted:
         self.name = name
         self._start = start
 
-    def start(self, episode: EpisodeContext) -> Session:
+    def start(self, episode: EpisodeContext) -> "ScriptedSession":
         """Open a session."""
-        return _ScriptedSession(self._start(episode))
+        return ScriptedSession(self._start(episode))
 
 
 Chooser = Callable[[Sequence[Message], int], Awaitable[str]]
 """Chooses an action from the messages and the seed of the reply."""
 
 
-class _ScriptedSession:
+class ScriptedSession:
+    """One episode of a scripted policy."""
+
     def __init__(self, choose: Chooser) -> None:
         self._choose = choose
 
     async def reply(self, messages: Sequence[Message], sampling: Sampling, *, seed: int) -> Reply:
+        """Choose the next action."""
         return Reply(await self._choose(messages, seed))
 
     async def close(self) -> None:

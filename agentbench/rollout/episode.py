@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from agentbench.core.env import Env, Step
 from agentbench.core.errors import ContextFull, Failure, OutOfTime, boundary
@@ -35,6 +35,8 @@ class Setting:
     context: ContextSpec = field(default_factory=ContextSpec)
     seed: int = 0
     """Root of the replies' seeds."""
+    bootstrap: bool = False
+    """Ask the critic of a policy that has one what would have followed a cut-off."""
 
 
 async def run_episode(planned: Planned, setting: Setting, policy: Policy, seat: Seat, *, retry: int = 0) -> Trajectory:
@@ -61,8 +63,12 @@ async def run_episode(planned: Planned, setting: Setting, policy: Policy, seat: 
             env = await seat.start()
             observation, info = await clock.wait_for_env(seat, env.reset, seed=planned.seed)
             _look(trajectory, observation, info)
+        conversation = Conversation(resolved.instructions, setting.context)
         async with _session(policy, planned, setting, env, seat) as session:
-            trajectory.end = await _take_turns(trajectory, planned, setting, session, env, seat, clock, info)
+            table = _Table(env, seat, session, conversation, clock)
+            trajectory.end = await _take_turns(trajectory, planned, setting, table, info)
+            if setting.bootstrap and trajectory.end in ("truncated", "max_turns"):
+                trajectory.last_value = await _value_of_what_follows(trajectory, table, setting)
     except Failure as failure:
         trajectory.end, trajectory.success = "failure", None
         trajectory.failure = {"cause": failure.cause, "message": str(failure)}
@@ -73,14 +79,11 @@ async def _take_turns(
     trajectory: Trajectory,
     planned: Planned,
     setting: Setting,
-    session: Session,
-    env: Env,
-    seat: Seat,
-    clock: "_Clock",
+    table: "_Table",
     info: dict[str, Any],
 ) -> End:
     """Take turns until the environment or a limit ends the episode; say which."""
-    conversation = Conversation(setting.resolved.instructions, setting.context)
+    env, seat, session, conversation, clock = table
     while (reached := _limit(trajectory, setting.limits)) is None:
         images = (info["image"],) if "image" in info else ()
         messages = conversation.messages(trajectory.final_observation, images)
@@ -103,6 +106,27 @@ async def _take_turns(
         if end is not None:
             return end
     return reached
+
+
+async def _value_of_what_follows(trajectory: Trajectory, table: "_Table", setting: Setting) -> float | None:
+    """Let the policy look at the last observation; what its critic says before the first token is V of that state."""
+    messages = table.conversation.messages(trajectory.final_observation)
+    try:
+        with boundary("policy"):
+            reply = await table.session.reply(messages, replace(setting.sampling, max_tokens=1), seed=0)
+    except ContextFull:
+        return None
+    return reply.values[0] if reply.values else None
+
+
+class _Table(NamedTuple):
+    """What an episode is played with."""
+
+    env: Env
+    seat: Seat
+    session: Session
+    conversation: Conversation
+    clock: "_Clock"
 
 
 @asynccontextmanager

@@ -1,0 +1,99 @@
+"""What the policy-gradient algorithms share: the clipped surrogate, the critic's error, and their denominators.
+
+    rho   = exp(log-ratio of a token, a turn or an episode)
+    actor = aggregate of  max(-A rho, -A clip(rho, 1 - low, 1 + high))
+    value = 1/2 mean of  max((V - R)^2, (clip(V, V_old - c, V_old + c) - R)^2)
+
+(PPO, arXiv 1707.06347, equation 7; low != high is DAPO's clip-higher, arXiv 2503.14476, equation 10.)
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from agentbench.core.errors import UsageError
+from agentbench.train.batch import Batch, Credit, Denominator, Forward
+from agentbench.train.losses import Aggregation, policy_loss, value_loss
+from agentbench.train.losses import denominators as policy_denominators
+from agentbench.train.ratios import Level, log_ratio
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """The actor's side of an algorithm."""
+
+    level: Level
+    reduce: Literal["product", "geometric"]
+    reduction: Aggregation
+    clip_low: float
+    clip_high: float
+    dual_clip: float | None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.clip_low < 1 and self.clip_high > 0):
+            raise UsageError(
+                f"clipping needs 0 < clip_low < 1 and clip_high > 0, got {self.clip_low}, {self.clip_high}"
+            )
+        if self.dual_clip is not None and self.dual_clip <= 1:
+            raise UsageError(f"dual_clip must exceed 1, got {self.dual_clip}")
+
+    def loss(
+        self, now: Forward, batch: Batch, credit: Credit, denominator_b: Tensor
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the actor's loss on some rows, and what to log."""
+        ratio_bt = log_ratio(
+            now.logprobs_bt, batch.logprobs_bt, batch.mask_bt, batch.turn_bt, level=self.level, reduce=self.reduce
+        )
+        total, stats = policy_loss(
+            ratio_bt,
+            credit.advantages_bt,
+            batch.mask_bt,
+            clip_low=self.clip_low,
+            clip_high=self.clip_high,
+            dual_clip=self.dual_clip,
+            aggregate=self.reduction,
+            turn_bt=batch.turn_bt,
+            episode_b=batch.episode_b,
+            denominator=denominator_b,
+            weights_bt=credit.weights_bt,
+        )
+        return total, {"policy/loss": total.item(), **{f"policy/{name}": float(stats[name]) for name in _LOGGED}}
+
+
+_LOGGED = ("clip_fraction", "clip_fraction_low", "clip_fraction_high", "dual_clip_fraction", "approx_kl", "ratio_mean")
+
+
+def critic_error(now: Forward, batch: Batch, credit: Credit, clip: float | None, denominator: float) -> Tensor:
+    """Return the critic's squared error on some rows, against a global count."""
+    assert now.values_bt is not None
+    assert batch.values_bt is not None
+    assert credit.returns_bt is not None
+    assert credit.value_mask_bt is not None
+    return value_loss(
+        now.values_bt,
+        batch.values_bt,
+        credit.returns_bt,
+        credit.value_mask_bt,
+        clip=clip,
+        aggregate="token-mean",
+        denominator=denominator,
+    )
+
+
+def denominators(surrogate: Surrogate, batch: Batch, credit: Credit) -> Denominator:
+    """Count what actor and critic are averaged over, for all micro-batches of these rows."""
+    values = 1.0 if credit.value_mask_bt is None else max(1.0, float(credit.value_mask_bt.sum()))
+    policy_b = policy_denominators(batch.mask_bt, surrogate.reduction, batch.turn_bt, batch.episode_b)
+    return Denominator(policy_b, values)
+
+
+def scores(batch: Batch) -> Tensor:
+    """Return what each episode was paid in all, penalties deducted: [e]."""
+    return (batch.rewards_ek - batch.turn_sums(batch.penalties_bt)).sum(-1)
+
+
+def to_tokens(batch: Batch, x_e: Tensor) -> Tensor:
+    """Copy what belongs to episodes to all their sampled tokens."""
+    copied: Tensor = x_e[batch.episode_b][:, None] * batch.mask_bt.to(x_e.dtype)
+    return copied

@@ -1,0 +1,270 @@
+"""The configuration of a training run: what a recipe may say.
+
+Unknown keys, wrong types and impossible combinations are refused before anything is spent.
+
+A recipe is a TOML file with these tables; `--set optim.lr=1e-4` changes one key. Absent keys have the defaults below.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from agentbench.core.errors import UsageError
+from agentbench.core.registry import Resolved, resolve
+from agentbench.core.rewards import POTENTIAL, SUCCESS, Gate, RewardSpec, RewardTerm
+from agentbench.core.types import Sampling
+from agentbench.rollout.context import ContextSpec
+from agentbench.rollout.episode import Setting
+from agentbench.rollout.limits import Limits
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0)]
+
+
+class Table(BaseModel):
+    """A table of a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Rollout(Table):
+    """How experience is collected."""
+
+    episodes: Count = 128
+    """Episodes per update; a multiple of the algorithm's group size."""
+    temperature: Rate = 1.0
+    max_tokens: Count = 64
+    """Tokens that one reply may have."""
+    max_turns: Count | None = None
+    token_limit: Count | None = None
+    context: str | None = None
+    format: Literal["plain", "tagged"] = "plain"
+    truncation: Literal["terminal", "bootstrap"] = "terminal"
+    """Whether a cut-off is part of the task, or a curriculum's: then the critic says what would have followed."""
+    batch_size: Count = 128
+    """Rows that are decoded together."""
+    retries: Whole = 1
+
+
+class Optim(Table):
+    """How weights are changed."""
+
+    lr: Rate = 3e-4
+    critic_lr: Rate = 9e-4
+    warmup: Whole = 6
+    """Updates over which the learning rate rises to its value."""
+    weight_decay: Amount = 0.0
+    grad_norm: Rate = 1.0
+    """The gradient is scaled down to this norm."""
+    epochs: Count = 1
+    minibatches: Count = 4
+    micro_tokens: Count = 2048
+    """Tokens that go through the model together, padding included."""
+
+
+class Regularise(Table):
+    """What is added to the loss or taken from the reward."""
+
+    entropy_coef: Amount = 0.0
+    kl_coef: Amount = 0.0
+    """Of the divergence from the frozen reference; 0 keeps no reference."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    kl_kind: Literal["k1", "k2", "k3"] = "k3"
+    kl_target: Rate | None = None
+    """Where the coefficient is to steer the divergence to; None keeps it fixed."""
+    kl_horizon: Rate = 10_000
+    """Episodes over which an adaptive coefficient moves."""
+
+
+class Budget(Table):
+    """When to stop: at the first limit that is reached."""
+
+    updates: Count | None = None
+    episodes: Count | None = None
+    tokens: Count | None = None
+    """Sampled tokens."""
+    cpu_seconds: Rate | None = None
+    """CPU time of this process."""
+    seconds: Rate | None = None
+    """Wall time; on a GPU, its time."""
+
+
+class Validation(Table):
+    """How checkpoints are chosen: on the valid split, with the engine that collects."""
+
+    every: Whole = 10
+    """Updates between evaluations; 0 evaluates at the end only."""
+    episodes: Count = 100
+    temperature: Amount = 0.0
+
+
+class Stage(Table):
+    """A stage before the main one: supervised warm start or value pretraining."""
+
+    updates: Count | None = None
+    cpu_seconds: Rate | None = None
+    episodes: Count = 128
+    """Episodes per update."""
+    lr: Rate = 2e-3
+    minibatches: Count = 4
+    epochs: Count = 1
+    until_success: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Stop early at this success rate on the valid panel."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.updates is None and self.cpu_seconds is None:
+            raise ValueError("a stage needs updates or cpu_seconds")
+        return self
+
+
+class Reward(Table):
+    """A reward made of recorded terms."""
+
+    terms: dict[str, float]
+    """Weight of each raw term; `potential` is shaping, `success` is 1 for a solved task."""
+    final: tuple[str, ...] = ()
+    """Terms of which only the last turn's value counts."""
+    gates: dict[str, float] = Field(default_factory=dict)
+    """Thresholds: unless the episode's sum of the term reaches it, the other terms are not paid (G-RA)."""
+
+
+class TrainConfig(Table):
+    """A recipe."""
+
+    model: str
+    """A checkpoint folder, or `init:NAME` for a small model with random weights."""
+    env: str
+    env_args: dict[str, Any] = Field(default_factory=dict)
+    algorithm: dict[str, Any] = Field(default_factory=lambda: {"name": "turn-ppo"})
+    """`name`, and the fields of that algorithm."""
+    reward: Literal["native", "sparse", "dense"] | Reward = "native"
+    """`native` is the environment's; `sparse` pays 1 for success; `dense` adds potential-based shaping to native."""
+    seed: Whole = 0
+    rollout: Rollout = Field(default_factory=Rollout)
+    optim: Optim = Field(default_factory=Optim)
+    regularise: Regularise = Field(default_factory=Regularise)
+    budget: Budget
+    validation: Validation = Field(default_factory=Validation)
+    warm_start: Stage | None = None
+    """Supervised training on the oracle's demonstrations, in the contexts of rollouts."""
+    value_pretraining: Stage | None = None
+    """Fitting the critic to Monte-Carlo returns before the actor moves (VAPO, arXiv 2504.05118)."""
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    gradient_checkpointing: bool = False
+    threads: Count | None = None
+    """Threads of the mathematics on a CPU; a model of a million parameters is fastest on one."""
+    note: str = ""
+    """Where the settings come from, and what could not be established."""
+    out: Path = Path("runs")
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Validate a recipe; the first mistake becomes one line that says what to change.
+
+        Raises:
+            UsageError: A key, a type or a combination is wrong.
+        """
+        try:
+            config = cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            hint = f"; known: {', '.join(cls.model_fields)}" if first["type"] == "extra_forbidden" else ""
+            raise UsageError(f"recipe: {key} = {first['input']!r}: {first['msg']}{hint}") from error
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuse combinations that cannot work, before anything is spent.
+
+        Raises:
+            UsageError: With what to change.
+        """
+        algorithm = self.make_algorithm()
+        resolved = self.resolve_env()
+        if self.rollout.episodes % algorithm.group_size:
+            raise UsageError(
+                f"rollout.episodes = {self.rollout.episodes} is no multiple of group_size = {algorithm.group_size}"
+            )
+        if all(limit is None for limit in self.budget.model_dump().values()):
+            raise UsageError("budget has no limit; set budget.updates, episodes, tokens, cpu_seconds or seconds")
+        if self.value_pretraining is not None and algorithm.critic == "none":
+            raise UsageError(f"value_pretraining needs a critic, and {algorithm.name} has none")
+        if self.rollout.truncation == "bootstrap" and algorithm.critic == "none":
+            raise UsageError(f"truncation = 'bootstrap' needs a critic, and {algorithm.name} has none")
+        for split in ("train", "valid"):
+            if split not in (resolved.entry.variants[resolved.variant].splits or resolved.entry.splits):
+                raise UsageError(f"{resolved.id} has no {split} split: nothing to train or to choose checkpoints on")
+        self.reward_spec(resolved)
+        self.context(resolved)
+
+    def make_algorithm(self) -> Any:
+        """Build the algorithm.
+
+        Raises:
+            UsageError: There is none of this name, or one of its fields is wrong.
+        """
+        from agentbench.train.algorithms import ALGORITHMS
+
+        values = dict(self.algorithm)
+        name = values.pop("name", "turn-ppo")
+        if name not in ALGORITHMS:
+            raise UsageError(f"there is no algorithm {name!r}; known: {', '.join(ALGORITHMS)}")
+        cls = ALGORITHMS[name]
+        known = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise UsageError(f"{name} has no field {key!r}; known: {', '.join(known)}")
+        try:
+            return TypeAdapter(cls).validate_python(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise UsageError(f"algorithm.{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+    def resolve_env(self, split: str = "train") -> Resolved:
+        """Find the environment, in one of its splits."""
+        return resolve(self.env, split=split, **self.env_args)
+
+    def context(self, resolved: Resolved) -> ContextSpec:
+        """How conversations are built."""
+        return ContextSpec(self.rollout.context or resolved.context, self.rollout.format)
+
+    def setting(self, split: str, *, temperature: float, seed: int) -> Setting:
+        """What all episodes of an update or of a validation have in common."""
+        resolved = self.resolve_env(split)
+        return Setting(
+            resolved,
+            Limits(self.rollout.max_turns or resolved.max_turns, self.rollout.token_limit),
+            Sampling(temperature, max_tokens=self.rollout.max_tokens),
+            self.context(resolved),
+            seed,
+            bootstrap=self.rollout.truncation == "bootstrap",
+        )
+
+    def reward_spec(self, resolved: Resolved) -> RewardSpec:
+        """What the trainer pays.
+
+        Raises:
+            UsageError: A term is unknown to the environment.
+        """
+        native = resolved.reward
+        if self.reward == "native":
+            return native
+        if self.reward == "sparse":
+            return RewardSpec((RewardTerm(SUCCESS, when="final"),))
+        if self.reward == "dense":
+            return RewardSpec((*native.terms, RewardTerm(POTENTIAL)), native.gates)
+        known = {term.name for term in native.terms} | {SUCCESS, POTENTIAL}
+        for name in (*self.reward.terms, *self.reward.gates, *self.reward.final):
+            if name not in known:
+                raise UsageError(f"{resolved.id} has no reward term {name!r}; known: {', '.join(sorted(known))}")
+        when: dict[str, Literal["turn", "final"]] = dict.fromkeys(self.reward.final, "final")
+        terms = tuple(RewardTerm(name, weight, when.get(name, "turn")) for name, weight in self.reward.terms.items())
+        return RewardSpec(terms, tuple(Gate(name, threshold) for name, threshold in self.reward.gates.items()))

@@ -1,0 +1,45 @@
+"""The critic: a linear head on the policy's own last hidden state, and how far it can be trusted.
+
+V(s) is read from the hidden state *before* a token, so that at the first token of a turn it has seen the observation
+and nothing of the reply: a baseline that does not depend on the action (Turn-PPO, arXiv 2512.17008, section on the
+turn-level MDP; facts about where others read it are in `docs/notes/`).
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class ValueHead(nn.Module):
+    """Maps hidden states [..., width] to values [...]. Starts at zero: a critic that knows nothing says nothing.
+
+    Args:
+        width: Size of a hidden state.
+        device: Where the policy's weights are.
+    """
+
+    def __init__(self, width: int, device: torch.device | str = "cpu") -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, 1, device=device, dtype=torch.float32)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return one value per hidden state, in float32."""
+        values: Tensor = self.linear(hidden.float())[..., 0]
+        return values
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> float:
+    """Return 1 - Var(returns - values) / Var(returns): 1 is a perfect critic, 0 a constant one, less is worse.
+
+    Args:
+        values: What the critic said, any shape.
+        returns: What came, the same shape.
+
+    Returns:
+        The share, or nan where the returns do not vary.
+    """
+    spread = returns.double().var(unbiased=False)
+    if returns.numel() == 0 or spread < 1e-12:
+        return float("nan")
+    return float(1.0 - (returns.double() - values.double()).var(unbiased=False) / spread)

@@ -1,0 +1,98 @@
+"""One forward pass over the rows of a batch: log-probabilities, entropies and values of the sampled tokens.
+
+The language-model head is applied only where a token was sampled: with a vocabulary of 150,000 and long observations
+that is most of the memory and a good part of the time. Rows are padded at the right, where a causal model needs no
+mask: what stands behind a token cannot reach it.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from agentbench.train.batch import Batch, Forward
+from agentbench.train.losses import entropy_from_logits
+
+CHUNK = 4096
+"""Sampled tokens whose logits are held at a time."""
+
+Hidden = Callable[[Tensor], Tensor]
+
+
+class Reader:
+    """Reads what a model says about sampled tokens.
+
+    Args:
+        model: A causal language model of transformers.
+        head: Maps hidden states to values, or None.
+        temperature: The sampler's: log-probabilities are of softmax(logits / T).
+        autocast: Type to compute in (bfloat16 on a GPU), or None for the weights' own.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        head: nn.Module | None = None,
+        *,
+        temperature: float = 1.0,
+        autocast: torch.dtype | None = None,
+    ) -> None:
+        self.model = model
+        self.head = head
+        self.temperature = temperature or 1.0
+        self.autocast = autocast
+
+    def __call__(self, batch: Batch, *, entropy_grad: bool = False) -> Forward:
+        """Run the model on rows.
+
+        Args:
+            batch: The rows; only ids and mask are read.
+            entropy_grad: Let gradients flow through the entropies (an entropy bonus needs them).
+        """
+        device = self.model.device
+        rows, positions = batch.mask_bt.nonzero(as_tuple=True)
+        with self._precision(device):
+            hidden_bth = self.model.base_model(
+                input_ids=batch.token_ids_bt.to(device), use_cache=False
+            ).last_hidden_state
+            # The token at t was sampled from the state at t - 1.
+            hidden_nh = hidden_bth[rows.to(device), positions.to(device) - 1]
+            chosen_n = batch.token_ids_bt[rows, positions].to(device)
+            logprobs_n, entropies_n = self._distributions(hidden_nh, chosen_n, entropy_grad=entropy_grad)
+            values_n = None if self.head is None else self.head(hidden_nh)
+
+        def scattered(x_n: Tensor) -> Tensor:
+            x_bt = torch.zeros(batch.mask_bt.shape, dtype=x_n.dtype, device=x_n.device)
+            return x_bt.index_put((rows.to(device), positions.to(device)), x_n).cpu()
+
+        values_bt = None if values_n is None else scattered(values_n)
+        return Forward(scattered(logprobs_n), scattered(entropies_n), values_bt, None)
+
+    def _distributions(self, hidden_nh: Tensor, chosen_n: Tensor, *, entropy_grad: bool) -> tuple[Tensor, Tensor]:
+        project = self.model.get_output_embeddings()
+        logprobs, entropies = [], []
+        for hidden, chosen in zip(torch.split(hidden_nh, CHUNK), torch.split(chosen_n, CHUNK), strict=True):
+            logits = project(hidden).float() / self.temperature
+            logprobs.append(torch.log_softmax(logits, -1).gather(-1, chosen[:, None])[:, 0])
+            with nullcontext() if entropy_grad else torch.no_grad():
+                entropies.append(entropy_from_logits(logits))
+        return torch.cat(logprobs), torch.cat(entropies)
+
+    def _precision(self, device: torch.device) -> AbstractContextManager[Any]:
+        return torch.autocast(device.type, self.autocast) if self.autocast is not None else nullcontext()
+
+
+def check_reader(model: Any) -> str | None:
+    """Compare hidden states and head with the model's own logits; say what is wrong, or None.
+
+    Some architectures scale or cap their logits behind the head; training them needs the model's own forward.
+    """
+    ids = torch.arange(1, 9, device=model.device)[None]
+    with torch.no_grad():
+        own = model(input_ids=ids).logits.float()
+        read = model.get_output_embeddings()(model.base_model(input_ids=ids, use_cache=False).last_hidden_state).float()
+    if not torch.allclose(own, read, atol=1e-3 * float(own.abs().max()) + 1e-6):
+        return f"{type(model).__name__} changes its logits behind the output head; such models cannot be trained here"
+    return None

@@ -1,0 +1,123 @@
+"""The training loop: collect, credit, update, log, checkpoint.
+
+A run is a few *stages*, each the same loop with another teacher: a supervised warm start (the oracle plays), value
+pretraining (the actor stands still), and the algorithm itself. Sampler and learner share one model; after an update the
+sampler prefills live contexts anew.
+
+Everything random is derived from the root seed and the number of the update. A run that was killed goes on from its
+last checkpoint and, on a CPU, logs the very numbers that it would have logged.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentbench.core.seeding import derive
+from agentbench.train.collect import collect, plan_groups, play_all
+from agentbench.train.config import TrainConfig
+from agentbench.train.stages import Stage
+from agentbench.train.workshop import Row, Workshop
+
+
+class Trained(NamedTuple):
+    """A run that ended."""
+
+    run_dir: Path
+    best: Path | None
+    """The checkpoint that did best on the valid panel."""
+    valid_success: float
+
+
+Listener = Callable[[Row], None]
+
+
+def train(config: TrainConfig, *, resume: Path | None = None, listen: Listener | None = None) -> Trained:
+    """Train a policy by a recipe.
+
+    Args:
+        config: The recipe.
+        resume: A run directory to go on with; its recipe must be equal.
+        listen: Called with every row of metrics.
+
+    Raises:
+        AgentBenchError: With the exit code of its class; the last checkpoint stays on disk.
+    """
+    with Workshop(config, resume) as shop:
+        try:
+            for number in range(shop.counters.stage, len(shop.stages)):
+                _run_stage(shop, number, listen or _ignore)
+        except BaseException:
+            shop.write_state("cancelled")
+            raise
+        shop.write_state("complete")
+        best = None if shop.counters.best is None else shop.folder / shop.counters.best
+        return Trained(shop.run.path, best, shop.counters.best_success)
+
+
+def _run_stage(shop: Workshop, number: int, listen: Listener) -> None:
+    stage = shop.begin(number)
+    counters = shop.counters
+    while not stage.is_over(counters):
+        row = _update(shop, stage)
+        over = stage.is_over(counters)
+        every = shop.config.validation.every
+        if over or (every and counters.update % every == 0):
+            row |= _validate(shop, number)
+            over = over or (stage.until_success is not None and row["valid/success"] >= stage.until_success)
+        shop.log(row)
+        listen(row)
+        if "valid/success" in row:
+            shop.save("last")
+        if over:
+            return
+
+
+def _update(shop: Workshop, stage: Stage) -> Row:
+    """Collect, learn, count; return what to log."""
+    config, counters = shop.config, shop.counters
+    began = time.monotonic()
+    name = (config.seed, stage.name, counters.update)
+    setting = config.setting("train", temperature=config.rollout.temperature, seed=derive("sampling", *name))
+    size = stage.algorithm.group_size
+    plan = plan_groups(setting.resolved, stage.episodes // size, size, *name)
+    spec = config.reward_spec(setting.resolved)
+    with shop.policy.together(0 if stage.demonstrates else len(plan)):
+        experience = collect(plan, setting, shop.player(stage), spec, stage.gamma, retries=config.rollout.retries)
+    warm = min(1.0, (counters.update + 1) / (stage.optim.warmup + 1))
+    learned = shop.learner.update(
+        experience.batch,
+        stage.algorithm,
+        stage.optim,
+        warm=warm,
+        seed=derive("update", *name),
+        frozen_actor=stage.frozen_actor,
+    )
+    shop.publish()
+    counters.update += 1
+    counters.total_updates += 1
+    counters.episodes += experience.batch.episodes
+    counters.tokens += int(experience.batch.mask_bt.sum())
+    shop.clock.tick(counters)
+    totals = {f"total/{key}": getattr(counters, key) for key in ("episodes", "tokens", "cpu_seconds")}
+    where = {"stage": stage.name, "update": counters.total_updates}
+    return {**where, **experience.metrics, **learned, **totals, "time/seconds": time.monotonic() - began}
+
+
+def _validate(shop: Workshop, number: int) -> dict[str, Any]:
+    """Play the valid panel with the present weights, and keep the best checkpoint."""
+    config, counters = shop.config, shop.counters
+    setting = config.setting("valid", temperature=config.validation.temperature, seed=derive("valid", config.seed))
+    with shop.policy.together(len(shop.valid_plan)):
+        played = play_all(shop.valid_plan, setting, shop.policy, retries=config.rollout.retries)
+    success = sum(bool(trajectory.success) for trajectory in played) / len(played)
+    reward = sum(trajectory.total_reward for trajectory in played) / len(played)
+    if success > counters.best_success:
+        counters.best_success, counters.best = success, "best"
+        shop.save("best")
+    shop.clock.tick(counters)
+    return {"valid/success": success, "valid/reward": reward}
+
+
+def _ignore(row: Row) -> None:
+    """Listen to nothing."""

@@ -1,0 +1,228 @@
+"""One update: credit, a few passes over the batch in minibatches, and what can be said about them.
+
+Minibatches and micro-batches are made of whole episodes, and their losses are divided by the counts of the whole
+minibatch; how rows are packed therefore changes nothing but speed. Rows of similar length go together, so that little
+is padding.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from agentbench.core.seeding import derive
+from agentbench.train.batch import Algorithm, Batch, Credit, Forward
+from agentbench.train.config import Optim, Regularise
+from agentbench.train.critic import ValueHead, explained_variance
+from agentbench.train.forward import Reader
+from agentbench.train.losses import aggregate, kl_penalty
+
+Metrics = dict[str, float]
+
+
+class Learner:
+    """Changes weights.
+
+    Args:
+        model: The policy; its weights are changed in place.
+        head: The critic, or None.
+        reference: A frozen copy of the policy for the KL, or None.
+        regularise: Entropy and KL.
+        temperature: The sampler's.
+        autocast: Type to compute in, or None.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        head: ValueHead | None,
+        reference: Any | None,
+        regularise: Regularise,
+        *,
+        temperature: float,
+        autocast: torch.dtype | None = None,
+    ) -> None:
+        self.model = model
+        self.head = head
+        self.regularise = regularise
+        self.kl_coef = regularise.kl_coef
+        self.autocast = autocast
+        self._read = Reader(model, head, temperature=temperature, autocast=autocast)
+        self._refer = reference and Reader(reference, temperature=temperature, autocast=autocast)
+        self.optimizer = self._make_optimizer()
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if p.requires_grad]}]
+        if self.head is not None:
+            groups.append({"params": list(self.head.parameters())})
+        return torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
+
+    def update(
+        self, batch: Batch, algorithm: Algorithm, optim: Optim, *, warm: float, seed: int, frozen_actor: bool = False
+    ) -> Metrics:
+        """Learn from one batch.
+
+        Args:
+            batch: Fresh experience.
+            algorithm: What to make of it.
+            optim: Learning rates, epochs and minibatches.
+            warm: Share of the learning rate, while it rises.
+            seed: Decides how episodes are shuffled.
+            frozen_actor: Change the critic alone.
+
+        Returns:
+            What to log.
+        """
+        began = time.process_time()
+        batch, ref_bt, metrics = self._refer_to(batch)
+        credit = algorithm.credit(batch)
+        metrics |= _credit_metrics(batch, credit, algorithm)
+        self._set_rates(optim, warm, frozen_actor=frozen_actor)
+        log: dict[str, list[float]] = defaultdict(list)
+        teaching_e = _teaching(batch, credit, algorithm)
+        for epoch in range(optim.epochs):
+            order = torch.randperm(len(teaching_e), generator=_generator(seed, epoch))
+            for chosen in order.tensor_split(min(optim.minibatches, max(1, len(teaching_e)))):
+                if len(chosen):
+                    self._step(batch, credit, ref_bt, teaching_e[chosen], algorithm, optim, log, frozen_actor)
+        metrics |= {name: sum(values) / len(values) for name, values in log.items()}
+        # Before the first step the weights are the sampler's: what differs there is numerical.
+        metrics["policy/logprob_mismatch"] = log["policy/logprob_distance"][0] if log else 0.0
+        metrics.pop("policy/logprob_distance", None)
+        metrics["time/update_cpu_seconds"] = time.process_time() - began
+        return metrics
+
+    def _step(
+        self,
+        batch: Batch,
+        credit: Credit,
+        ref_bt: Tensor | None,
+        chosen_e: Tensor,
+        algorithm: Algorithm,
+        optim: Optim,
+        log: dict[str, list[float]],
+        frozen_actor: bool,
+    ) -> None:
+        """Take one gradient step on some episodes."""
+        rows = batch.of_episodes(chosen_e)
+        whole = batch.rows(rows)
+        whole_credit = credit.rows(rows, whole.token_ids_bt.shape[1])
+        denominator = algorithm.denominator(whole, whole_credit)
+        ref_bt = None if ref_bt is None else ref_bt[rows]
+        tokens = float(whole.mask_bt.sum())
+        self.optimizer.zero_grad(set_to_none=True)
+        summed: dict[str, float] = defaultdict(float)
+        for index in micro_batches(whole, optim.micro_tokens):
+            part = whole.rows(index)
+            width = part.token_ids_bt.shape[1]
+            part_credit = whole_credit.rows(index, width)
+            now = self._read(part, entropy_grad=self.regularise.entropy_coef > 0)
+            now = now._replace(ref_logprobs_bt=None if ref_bt is None else ref_bt[index][:, :width])
+            loss = algorithm.loss(now, part, part_credit, denominator.rows(index))
+            extra, stats = self._regulariser(now, part, tokens)
+            (loss.total + extra).backward()  # type: ignore[no-untyped-call]
+            share = float(part.mask_bt.sum()) / tokens
+            for name, value in loss.metrics.items():
+                # Losses were divided by global counts and add up; the others are means over the part's tokens.
+                summed[name] += value if name.endswith("/loss") else value * share
+            for name, value in stats.items():
+                summed[name] += value
+        if frozen_actor:
+            for parameter in self.optimizer.param_groups[0]["params"]:
+                parameter.grad = None
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        norm = nn.utils.clip_grad_norm_(parameters, optim.grad_norm)
+        self.optimizer.step()
+        summed["policy/grad_norm"] = float(norm)
+        for name, value in summed.items():
+            log[name].append(value)
+
+    def _regulariser(self, now: Forward, part: Batch, tokens: float) -> tuple[Tensor, Metrics]:
+        """Return what entropy and KL add to the loss of some rows, and their sums to log."""
+        mask_bt = part.mask_bt
+        entropy = aggregate(now.entropies_bt, mask_bt, "token-mean", denominator=tokens)
+        distance = ((now.logprobs_bt.detach() - part.logprobs_bt).abs() * mask_bt).sum() / tokens
+        stats = {"policy/entropy": entropy.item(), "policy/logprob_distance": distance.item()}
+        total = -self.regularise.entropy_coef * entropy if self.regularise.entropy_coef else torch.zeros(())
+        if now.ref_logprobs_bt is not None and self.regularise.kl_in == "loss":
+            kl_bt = kl_penalty(now.logprobs_bt, now.ref_logprobs_bt, kind=self.regularise.kl_kind)
+            total = total + self.kl_coef * aggregate(kl_bt, mask_bt, "token-mean", denominator=tokens)
+        return total, stats
+
+    def _refer_to(self, batch: Batch) -> tuple[Batch, Tensor | None, Metrics]:
+        """Ask the reference; take the KL from the reward if it belongs there; steer the coefficient."""
+        if self._refer is None:
+            return batch, None, {}
+        ref_bt = torch.zeros_like(batch.logprobs_bt)
+        with torch.no_grad():
+            for index in micro_batches(batch, 8192):
+                part = batch.rows(index)
+                ref_bt[index, : part.token_ids_bt.shape[1]] = self._refer(part).logprobs_bt.to(ref_bt.dtype)
+        mask_bt = batch.mask_bt
+        kl = float(((batch.logprobs_bt - ref_bt) * mask_bt).sum() / mask_bt.sum())
+        metrics = {"policy/kl_reference": kl, "policy/kl_coef": self.kl_coef}
+        if self.regularise.kl_in == "reward":
+            kl_bt = kl_penalty(batch.logprobs_bt, ref_bt, kind=self.regularise.kl_kind)
+            batch = replace(batch, penalties_bt=self.kl_coef * kl_bt * mask_bt)
+        target = self.regularise.kl_target
+        if target is not None:
+            error = min(max(kl / target - 1, -0.2), 0.2)
+            self.kl_coef *= 1 + error * batch.episodes / self.regularise.kl_horizon
+        return batch, ref_bt, metrics
+
+    def _set_rates(self, optim: Optim, warm: float, *, frozen_actor: bool) -> None:
+        groups = self.optimizer.param_groups
+        groups[0]["lr"] = 0.0 if frozen_actor else optim.lr * warm
+        groups[0]["weight_decay"] = optim.weight_decay
+        if len(groups) > 1:
+            groups[1]["lr"] = optim.critic_lr * warm
+
+
+def micro_batches(batch: Batch, limit: int) -> Iterator[Tensor]:
+    """Group the rows of whole episodes of similar length, padding included under a limit of tokens."""
+    by_episode: dict[int, list[int]] = defaultdict(list)
+    for row, episode in enumerate(batch.episode_b.tolist()):
+        by_episode[episode].append(row)
+    length = batch.length_b.tolist()
+    groups = sorted(by_episode.values(), key=lambda group: (max(length[row] for row in group), group))
+    part: list[int] = []
+    for group in groups:
+        grown = [*part, *group]
+        if part and max(length[row] for row in grown) * len(grown) > limit:
+            yield torch.tensor(part)
+            grown = group
+        part = grown
+    if part:
+        yield torch.tensor(part)
+
+
+def _teaching(batch: Batch, credit: Credit, algorithm: Algorithm) -> Tensor:
+    """Return the episodes that teach something: for an algorithm without a critic, those with an advantage at all."""
+    if algorithm.critic != "none":
+        return torch.arange(batch.episodes)
+    signal_b = credit.advantages_bt.abs().sum(-1) > 0
+    taught: Tensor = torch.unique(batch.episode_b[signal_b])
+    return taught
+
+
+def _credit_metrics(batch: Batch, credit: Credit, algorithm: Algorithm) -> Metrics:
+    on = batch.mask_bt > 0
+    advantages = credit.advantages_bt[on]
+    metrics = {"advantage/mean": float(advantages.mean()), "advantage/max": float(advantages.abs().max())}
+    if credit.returns_bt is not None and batch.values_bt is not None and credit.value_mask_bt is not None:
+        where = credit.value_mask_bt > 0
+        metrics["value/explained_variance"] = explained_variance(batch.values_bt[where], credit.returns_bt[where])
+        metrics["value/mean"] = float(batch.values_bt[where].mean())
+        metrics["value/return"] = float(credit.returns_bt[where].mean())
+    elif algorithm.group_size > 1:
+        taught = len(_teaching(batch, credit, algorithm))
+        metrics["group/without_signal"] = 1.0 - taught / batch.episodes
+    return metrics
+
+
+def _generator(seed: int, epoch: int) -> torch.Generator:
+    return torch.Generator().manual_seed(derive("minibatches", seed, epoch))

@@ -1,0 +1,213 @@
+"""What a training run works with: one model that is sampled from and learned on, its run directory, its counters."""
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import tomli_w
+import torch
+
+from agentbench.core.errors import UsageError
+from agentbench.core.policy import Policy
+from agentbench.core.records import Planned, RunDirectory, read_lines, write_json, write_text
+from agentbench.core.seeding import derive
+from agentbench.evaluate.evaluate import plan_tasks
+from agentbench.evaluate.lock import make_lock
+from agentbench.policies.checkpoint import Checkpoint, load_checkpoint, quietly
+from agentbench.policies.hf import HFPolicy
+from agentbench.policies.init import init_named
+from agentbench.train.checkpoint import Counters, restore, save
+from agentbench.train.config import TrainConfig
+from agentbench.train.critic import ValueHead
+from agentbench.train.forward import check_reader
+from agentbench.train.sft import Demonstrator
+from agentbench.train.stages import Clock, Stage, stages_of
+from agentbench.train.update import Learner
+
+Row = dict[str, Any]
+
+
+class Workshop:
+    """Everything that lasts as long as a run; a context manager.
+
+    Args:
+        config: The recipe.
+        resume: A run directory to go on with, or None for a new one.
+    """
+
+    def __init__(self, config: TrainConfig, resume: Path | None = None) -> None:
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        self.config = config
+        self.stages = stages_of(config)
+        self.run = _open(config, resume)
+        self.checkpoint = _load(config, self.run.path)
+        self.model = self.checkpoint.model
+        needs_critic = any(stage.algorithm.critic != "none" for stage in self.stages)
+        self.head = ValueHead(_width(self.model), self.model.device) if needs_critic else None
+        self.policy = HFPolicy(self._sampled(), batch_size=config.rollout.batch_size)
+        self.counters = Counters(kl_coef=config.regularise.kl_coef)
+        self.clock = Clock()
+        self.valid_plan = plan_tasks(config.resolve_env("valid"), config.validation.episodes, 1, config.seed)
+        self._pending = self._last_checkpoint()
+        if self._pending is None:
+            self._write_beginning()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.policy.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where checkpoints are."""
+        return self.run.path / "checkpoints"
+
+    def begin(self, number: int) -> Stage:
+        """Enter a stage: a new optimiser, and, for the main stage, the frozen reference."""
+        stage = self.stages[number]
+        is_main = number == len(self.stages) - 1
+        reference = self._reference() if is_main and self.config.regularise.kl_coef > 0 else None
+        head = self.head if stage.algorithm.critic != "none" else None
+        self.learner = Learner(
+            self.model,
+            head,
+            reference,
+            self.config.regularise,
+            temperature=self.config.rollout.temperature,
+            autocast=self._autocast,
+        )
+        self.policy.set_value_head(head)
+        if self._pending is not None and self.counters.stage == number and self.counters.update > 0:
+            restore(self._pending, self.model, self.head, self.learner.optimizer)
+            self.learner.kl_coef = self.counters.kl_coef
+            self.policy.update(self._publish)
+        elif self.counters.stage != number or not self.counters.stage_start:
+            self.counters.stage, self.counters.update = number, 0
+            self.counters.stage_start = {name: getattr(self.counters, name) for name in _TOTALS}
+        self._pending = None
+        return stage
+
+    def player(self, stage: Stage) -> Policy:
+        """Who plays in a stage."""
+        return Demonstrator(self.policy.template, self.config.rollout.format) if stage.demonstrates else self.policy
+
+    def publish(self) -> None:
+        """Let the sampler use the new weights."""
+        self.policy.update(self._publish)
+
+    def log(self, row: Row) -> None:
+        """Append a row to metrics.jsonl."""
+        with (self.run.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def save(self, name: str) -> Path:
+        """Write a checkpoint."""
+        self.counters.kl_coef = self.learner.kl_coef
+        path = self.folder / name
+        save(path, self.model, self.checkpoint.tokenizer, self.head, self.learner.optimizer, self.counters)
+        return path
+
+    def write_state(self, status: str, **more: Any) -> None:
+        """Rewrite run.json."""
+        counters = {name: getattr(self.counters, name) for name in _TOTALS}
+        best = {"checkpoint": self.counters.best, "valid_success": self.counters.best_success}
+        choices = [self.stages[-1].algorithm.name, *self.stages[-1].algorithm.choices()]
+        state = {"kind": "train", "status": status, "counts": counters, "best": best, "choices": choices}
+        write_json(self.run.path / "run.json", {**state, "config": _plain(self.config), **more})
+
+    @property
+    def _autocast(self) -> torch.dtype | None:
+        return torch.bfloat16 if self.config.dtype == "bfloat16" else None
+
+    def _sampled(self) -> Checkpoint:
+        """The sampler's model: the learner's own, or a copy in the sampler's precision."""
+        if self._autocast is None:
+            return self.checkpoint
+        return replace(self.checkpoint, model=copy.deepcopy(self.model).to(dtype=self._autocast))
+
+    def _publish(self) -> None:
+        sampled = self.policy.checkpoint.model
+        if sampled is not self.model:
+            with torch.no_grad():
+                for theirs, ours in zip(sampled.parameters(), self.model.parameters(), strict=True):
+                    theirs.copy_(ours)
+
+    def _reference(self) -> Any:
+        """A frozen copy of the policy as it entered the main stage; kept on disk for a resumed run."""
+        path = self.folder / "reference"
+        if not path.exists():
+            with quietly():
+                self.model.save_pretrained(path)
+            self.checkpoint.tokenizer.save_pretrained(path)
+        reference = load_checkpoint(path, device=str(self.model.device), dtype="float32").model
+        return reference.requires_grad_(False)
+
+    def _last_checkpoint(self) -> Path | None:
+        """Find where an interrupted run can go on, and forget the rows that were logged after it."""
+        path = self.folder / "last"
+        if not (path / "trainer.json").is_file():
+            return None
+        self.counters = Counters(**json.loads((path / "trainer.json").read_text()))
+        rows = read_lines(self.run.path / "metrics.jsonl")
+        kept = [row for row in rows if row["update"] <= self.counters.total_updates]
+        write_text(self.run.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
+        # The head and the weights come with the optimiser, when the stage begins; a finished stage has no moments.
+        return path
+
+    def _write_beginning(self) -> None:
+        write_text(self.run.path / "config.toml", tomli_w.dumps(_plain(self.config)))
+        (self.run.path / "metrics.jsonl").unlink(missing_ok=True)
+        setting = self.config.setting("train", temperature=self.config.rollout.temperature, seed=self.config.seed)
+        lock = make_lock(setting, self.policy, _no_plan(), batch_size=self.config.rollout.batch_size)
+        write_json(self.run.path / "lock.json", lock)
+        self.write_state("started")
+
+
+_TOTALS = ("total_updates", "episodes", "tokens", "cpu_seconds", "seconds")
+
+
+def _plain(config: TrainConfig) -> Row:
+    plain: Row = config.model_dump(mode="json", exclude_none=True)
+    return plain
+
+
+def _no_plan() -> list[Planned]:
+    return []
+
+
+def _open(config: TrainConfig, resume: Path | None) -> RunDirectory:
+    if resume is None:
+        resolved = config.resolve_env()
+        return RunDirectory.create(config.out, resolved.id, config.make_algorithm().name)
+    run = RunDirectory.open(resume)
+    before: Mapping[str, Any] = run.state["config"]
+    now = _plain(config)
+    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key) and key != "out")
+    if changed:
+        said = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in changed)
+        raise UsageError(f"{resume} cannot be resumed with another recipe: {said}")
+    return run
+
+
+def _load(config: TrainConfig, run: Path) -> Checkpoint:
+    path: str | Path = config.model
+    if config.model.startswith("init:"):
+        path = run / "checkpoints" / "initial"
+        if not path.exists():
+            init_named(config.model.removeprefix("init:"), path, seed=derive("weights", config.seed))
+    checkpoint = load_checkpoint(path, device=config.device, dtype="float32")
+    wrong = check_reader(checkpoint.model)
+    if wrong is not None:
+        raise UsageError(wrong)
+    if config.gradient_checkpointing:
+        checkpoint.model.gradient_checkpointing_enable()  # type: ignore[no-untyped-call]
+    return checkpoint
+
+
+def _width(model: Any) -> int:
+    return int(model.get_input_embeddings().weight.shape[1])
