@@ -277,8 +277,7 @@ def gigpo(
         ValueError: Not one label per step, or an unknown scale or vote.
     """
     require_one_of("vote", vote, ("step", "episode"))
-    tasks, owners = _labels(group_n, len(scores_n)), _labels(episode_n, len(scores_n))
-    anchors = _labels(anchor_n, len(scores_n))
+    tasks, owners, anchors = (_labels(labels_n, len(scores_n)) for labels_n in (group_n, episode_n, anchor_n))
     states = list(zip(tasks, anchors, strict=True))
     step_advantages_n = _normalise(step_returns_n, states, scale, eps, alone=torch.zeros_like(step_returns_n))
     if vote == "step":
@@ -365,7 +364,7 @@ def _groups(scores_n: Tensor, labels_n: Labels) -> list[list[int]]:
 
 
 def _labels(labels_n: Labels, count: int) -> list[Hashable]:
-    labels: list[Hashable] = labels_n.tolist() if isinstance(labels_n, Tensor) else list(labels_n)
+    labels = labels_n.tolist() if isinstance(labels_n, Tensor) else list(labels_n)
     if len(labels) != count:
         raise ValueError(f"expected one label per score; found {len(labels)} labels and {count} scores")
     return labels
