@@ -1,6 +1,7 @@
 """What a person sees (on stderr) and what a program reads (JSON lines on stdout)."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from agentbench.core.errors import RecordError
 from agentbench.core.plain import plain
 
 if TYPE_CHECKING:
@@ -48,9 +50,18 @@ def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def emit(**record: Any) -> None:
-    """Write one JSON object as one line on stdout."""
-    sys.stdout.write(json.dumps(record, default=str) + "\n")
-    sys.stdout.flush()
+    """Write one JSON object as one line on stdout.
+
+    Raises:
+        RecordError: Nobody reads it any more, or its disk is full.
+    """
+    try:
+        sys.stdout.write(json.dumps(record, default=str) + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would try the rest of its buffer again at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise RecordError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def percent(value: float | None) -> str:

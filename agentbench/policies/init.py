@@ -1,10 +1,11 @@
 """Small models from scratch: an ordinary transformers folder, made in about a second, that learns on a laptop.
 
-The tokenizer knows 256 bytes and three special tokens and merges nothing, so that every text has exactly one
-tokenisation, a grid symbol keeps its place in the row, and nothing has to be trained or downloaded. The chat template
-is ChatML, with the `{% generation %}` marks that supervised training asks for.
+The tokenizer knows 256 bytes, three special tokens and, where asked for, a few words; a grid symbol keeps its place in
+the row, and nothing has to be trained or downloaded. The chat template is ChatML, with the `{% generation %}` marks
+that supervised training asks for.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 Architecture = Literal["qwen2", "qwen3", "llama"]
+
+WORDS = ("up", "down", "left", "right", " || ", "system", "user", "assistant")
+"""Words that the named sizes write as one token: a move then costs two tokens, itself and the end of the reply."""
 
 SIZES: dict[str, dict[str, Any]] = {
     "xs": {"hidden": 96, "layers": 3, "heads": 3, "intermediate": 256},
@@ -45,6 +49,7 @@ def init_model(
     heads: int = 3,
     intermediate: int = 256,
     kv_heads: int | None = None,
+    words: Sequence[str] = (),
     seed: int = 0,
     context: int = 4096,
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",
@@ -61,6 +66,7 @@ def init_model(
         heads: Attention heads.
         intermediate: Width of the feed-forward layers.
         kv_heads: Key-value heads; as many as heads where None.
+        words: What the tokenizer writes as one token, besides single bytes.
         seed: Decides the weights.
         context: Positions that the model accepts.
         dtype: Type of the stored weights.
@@ -78,7 +84,7 @@ def init_model(
     from agentbench.policies.checkpoint import quietly
 
     path = Path(path)
-    tokenizer = byte_tokenizer()
+    tokenizer = byte_tokenizer(words)
     config = _config(architecture)(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -110,16 +116,22 @@ def init_named(name: str, path: str | Path, *, seed: int = 0) -> Path:
     """
     if name not in SIZES:
         raise UsageError(f"there is no model size {name!r}; known: {', '.join(SIZES)}")
-    return init_model(path, seed=seed, **SIZES[name])
+    return init_model(path, words=WORDS, seed=seed, **SIZES[name])
 
 
-def byte_tokenizer() -> "PreTrainedTokenizerFast":
-    """Make the tokenizer: 256 bytes, `<|im_start|>`, `<|im_end|>` (ends a reply) and `<|endoftext|>` (padding)."""
+def byte_tokenizer(words: Sequence[str] = ()) -> "PreTrainedTokenizerFast":
+    """Make the tokenizer: 256 bytes, `<|im_start|>`, `<|im_end|>` (ends a reply) and `<|endoftext|>` (padding).
+
+    Args:
+        words: Become tokens of their own, merged letter by letter from the left; their beginnings do as well.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    merges = list(dict.fromkeys(merge for word in words for merge in _merges(word)))
+    vocabulary |= {left + right: len(vocabulary) + index for index, (left, right) in enumerate(merges)}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
@@ -130,6 +142,14 @@ def byte_tokenizer() -> "PreTrainedTokenizerFast":
         chat_template=CHATML,
         clean_up_tokenization_spaces=False,
     )
+
+
+def _merges(word: str) -> list[tuple[str, str]]:
+    """Return the merges that build a word: u + p, or d + o, do + w, dow + n."""
+    from tokenizers import pre_tokenizers
+
+    symbols = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(word)[0][0]
+    return [(symbols[:end], symbols[end]) for end in range(1, len(symbols))]
 
 
 def _config(architecture: Architecture) -> Any:

@@ -128,7 +128,8 @@ class Workshop:
         """The sampler's model: the learner's own, or a copy in the sampler's precision."""
         if self._autocast is None:
             return self.checkpoint
-        return replace(self.checkpoint, model=copy.deepcopy(self.model).to(dtype=self._autocast))
+        sampled: Any = copy.deepcopy(self.model)
+        return replace(self.checkpoint, model=sampled.to(self._autocast))
 
     def _publish(self) -> None:
         sampled = self.policy.checkpoint.model

@@ -52,6 +52,11 @@ ENTRY = EnvEntry(
     variants={
         "6x6-1": _variant(6, 1, max_steps=20, search_depth=30, min_moves=3, max_moves=15),
         "easy": _variant(6, 1, max_steps=20, search_depth=30, min_moves=2, max_moves=10),
+        "tiny": Variant(
+            {"max_moves": 10, "max_steps": 15, "actions_per_turn": 3, "compact": True},
+            instructions="Push X onto O.",
+            max_turns=15,
+        ),
         "6x6-2": _variant(6, 2, max_steps=40, search_depth=30),
         "7x7-2": _variant(7, 2, max_steps=60, search_depth=50),
         "8x8-2": _variant(8, 2, max_steps=60, search_depth=50),

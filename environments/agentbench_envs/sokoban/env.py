@@ -58,6 +58,7 @@ class SokobanEnv(Env):
         min_moves, max_moves: Bounds on the optimal solution of generated levels.
         max_steps: Moves after which the game is cut off.
         actions_per_turn: How many moves of one reply are played.
+        compact: Show the grid alone, without its outer wall, legend and status: for models of a million parameters.
         levels: A folder of level files instead of a generator.
         split: `train`, `valid` or `test`; with `levels` also `all`.
         render_mode: `ansi` or `rgb_array`.
@@ -81,6 +82,7 @@ class SokobanEnv(Env):
         max_moves: int | None = None,
         max_steps: int = 40,
         actions_per_turn: int = 1,
+        compact: bool = False,
         levels: str | None = None,
         split: str = "train",
         render_mode: str | None = None,
@@ -92,6 +94,7 @@ class SokobanEnv(Env):
         self.render_mode = render_mode
         self.max_steps = max_steps
         self.actions_per_turn = actions_per_turn
+        self.compact = compact
         walk = int(1.7 * (rows + cols)) if num_gen_steps is None else num_gen_steps
         self.settings = Settings(
             rows, cols, boxes, generator, search_depth, walk, min_moves, max_moves, max_steps, split
@@ -127,7 +130,7 @@ class SokobanEnv(Env):
         if options.get("certify"):
             info["optimal_moves"] = len(self._solve("moves").directions)
             info["optimal_pushes"] = self._solve("pushes").pushes
-        return f"{LEGEND}\n{text}{self._status()}", info
+        return self._show(text) if self.compact else f"{LEGEND}\n{self._show(text)}", info
 
     def _level(self, text: object, seed: int | None) -> Level:
         if text is None:
@@ -185,11 +188,11 @@ class SokobanEnv(Env):
         won = game.boxes_on_target == game.num_boxes
         terms = {"steps": float(played), "onto": float(onto), "off": float(off), "finished": float(won)}
         text = text_of(game.cells)
-        note = "" if moved else "Nothing moved.\n"
+        note = "" if moved or self.compact else "Nothing moved.\n"
         if ignored > 0:
             note += f"Only the first {self.actions_per_turn} moves of a reply are played.\n"
         info = self._info(text, valid=True, terms=terms)
-        return Step(note + text + self._status(), reward, won, done and not won, info)
+        return Step(note + self._show(text), reward, won, done and not won, info)
 
     def _refuse(self, action: str) -> Step:
         shown = repr(action if len(action) <= SHOWN else action[:SHOWN] + "...")
@@ -199,11 +202,14 @@ class SokobanEnv(Env):
         answer = f"Found {shown}, expected up, down, left or right: {most}. The board is unchanged.\n"
         text = text_of(self.game.cells)
         info = self._info(text, valid=False, terms={"malformed": 1.0})
-        return Step(answer + text + self._status(), STEP_PENALTY, False, False, info)
+        return Step(answer + self._show(text), STEP_PENALTY, False, False, info)
 
-    def _status(self) -> str:
+    def _show(self, text: str) -> str:
+        """Frame the grid as an observation."""
+        if self.compact:
+            return "\n".join(row[1:-1] for row in text.split("\n")[1:-1])
         game = self.game
-        return f"\nBoxes on targets: {game.boxes_on_target}{self._goal_count}{game.max_steps - game.steps}."
+        return f"{text}\nBoxes on targets: {game.boxes_on_target}{self._goal_count}{game.max_steps - game.steps}."
 
     def _info(self, text: str, *, valid: bool, terms: dict[str, float]) -> dict[str, Any]:
         game, outlook = self.game, self._outlook
