@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from agentbench.core.errors import RecordError
 from agentbench.core.plain import plain
@@ -45,7 +46,7 @@ def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]])
         numbers = all(cell[:1] in "-0123456789" for cell in cells)
         table.add_column(escape(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(plain(cell)) for cell in row))
+        table.add_row(*(Text(plain(cell)) for cell in row))
     console().print(table)
 
 
@@ -98,10 +99,15 @@ class Ticker:
     def __enter__(self) -> "Self":
         screen = console()
         if screen.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Progress(*columns, console=screen, transient=True)
             self._bar.start()
-            self._task = self._bar.add_task(escape(self.title), total=self.total)
+            self._task = self._bar.add_task(self.title, total=self.total)
         return self
 
     def __exit__(self, *_: object) -> None:
