@@ -1,0 +1,90 @@
+"""The verbs beside `eval`."""
+
+import json
+from pathlib import Path
+
+from agentbench.core.records import RunDirectory
+from agentbench.core.registry import environments
+from tests.cli.command import agentbench, assert_one_clear_line
+
+
+def test_envs_list_names_every_environment_and_variant(tmp_path: Path) -> None:
+    done = agentbench("envs", "list", "--json", cwd=tmp_path)
+    assert done.code == 0
+    assert {event["name"]: event["variants"] for event in done.events} == {
+        name: list(entry.variants) for name, entry in environments().items()
+    }
+    people = agentbench("envs", "list", cwd=tmp_path)
+    assert people.out == ""
+    assert all(name in people.err for name in environments())
+
+
+def test_envs_info_describes_one_and_shows_its_first_task(tmp_path: Path) -> None:
+    done = agentbench("envs", "info", "sokoban/6x6-2", "--json", cwd=tmp_path)
+    (event,) = done.events
+    assert event["id"] == "sokoban/6x6-2@0"
+    assert "#" in event["observation"] and "Sokoban" in event["instructions"]
+    assert_one_clear_line(agentbench("envs", "info", "sokobn", cwd=tmp_path), 2, "did you mean 'sokoban'")
+
+
+def test_a_new_environment_passes_its_check_and_can_be_evaluated(tmp_path: Path) -> None:
+    assert agentbench("envs", "new", "guess.py", cwd=tmp_path).code == 0
+    assert agentbench("envs", "check", "guess.py", cwd=tmp_path).code == 0
+    done = agentbench("eval", "-e", "guess.py", "-m", "oracle", "-n", 5, "--json", cwd=tmp_path)
+    assert done.events[-1]["summary"]["success"] == 1.0
+    assert_one_clear_line(agentbench("envs", "new", "guess.py", cwd=tmp_path), 2, "exists")
+    assert_one_clear_line(agentbench("envs", "new", "1 guess.py", cwd=tmp_path), 2, "no name for a Python module")
+    assert_one_clear_line(agentbench("envs", "new", "no/folder/guess.py", cwd=tmp_path), 3, "cannot write")
+
+
+def test_replay_says_what_it_replayed(tmp_path: Path) -> None:
+    run = agentbench("eval", "-m", "random", "-e", "sokoban", "-n", 4, "--json", cwd=tmp_path).events[-1]["run_dir"]
+    done = agentbench("replay", run, "--episodes", 2, "--json", cwd=tmp_path)
+    assert done.code == 0
+    assert [event["event"] for event in done.events] == ["replayed", "replayed", "done"]
+    assert (done.events[-1]["replayed"], done.events[-1]["different"]) == (2, 0)
+    assert_one_clear_line(agentbench("replay", "nowhere", cwd=tmp_path), 2, "no run directory")
+    (tmp_path / run / "episodes.jsonl").write_text("")
+    assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 5, "no scored episode")
+
+
+def test_replay_refuses_a_run_whose_shard_is_damaged(tmp_path: Path) -> None:
+    run = agentbench("eval", "-m", "random", "-e", "sokoban", "-n", 4, "--json", cwd=tmp_path).events[-1]["run_dir"]
+    shard = tmp_path / run / "trajectories" / "0000.jsonl.gz"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.write_bytes(content)
+    done = agentbench("replay", run, cwd=tmp_path)
+    assert done.code == 7 and "Traceback" not in done.err
+
+
+def test_doctor_says_what_is_here_and_what_is_not(tmp_path: Path) -> None:
+    done = agentbench("doctor", "--json", cwd=tmp_path)
+    assert done.code == 0
+    found = {event["what"]: event["found"] for event in done.events}
+    assert found["python"] and found["agentbench"]
+    assert_one_clear_line(agentbench("doctor", "--json", "--env", "sokobn", cwd=tmp_path), 2, "did you mean")
+
+
+def test_playing_at_the_end_of_input_is_leaving_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    done = agentbench("play", "--env", "sokoban", cwd=tmp_path)
+    assert done.code == 130
+    assert "Traceback" not in done.err
+    (run,) = (tmp_path / "runs").iterdir()
+    assert RunDirectory.open(run).state["status"] == "cancelled"
+
+
+def test_a_verb_without_arguments_shows_its_help(tmp_path: Path) -> None:
+    for arguments in ((), ("envs",)):
+        done = agentbench(*arguments, cwd=tmp_path)
+        assert done.code in (0, 2)
+        assert "Usage:" in done.out + done.err
+    assert "eval" in agentbench("--help", cwd=tmp_path).out
+
+
+def test_json_lines_hold_nothing_but_json(tmp_path: Path, words: Path) -> None:
+    done = agentbench("eval", "-m", "echo", "-e", f"{words}/hostile", "-n", 3, "--json", cwd=tmp_path)
+    assert done.code == 0
+    for line in done.out.splitlines():
+        assert isinstance(json.loads(line), dict)
+        assert line.isascii() and line.isprintable()
