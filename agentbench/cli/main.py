@@ -10,13 +10,14 @@ from types import FrameType
 import typer
 
 from agentbench import __version__
-from agentbench.cli import envs
+from agentbench.cli import envs, model
 from agentbench.cli.console import say_error
 from agentbench.cli.demo import demo
 from agentbench.cli.doctor import doctor
 from agentbench.cli.eval import eval_
 from agentbench.cli.play import play
 from agentbench.cli.replay import replay
+from agentbench.cli.train import train
 from agentbench.core.errors import AgentBenchError
 
 app = typer.Typer(
@@ -29,8 +30,10 @@ app = typer.Typer(
 )
 app.command("eval")(eval_)
 app.command("play")(play)
+app.command("train")(train)
 app.command("replay")(replay)
 app.add_typer(envs.app, name="envs")
+app.add_typer(model.app, name="model")
 app.command("doctor")(doctor)
 app.command("demo")(demo)
 

@@ -10,10 +10,12 @@ The arena is allocated once and grows in steps, both in slots and in length. Its
 the cache: a cycle would keep hundreds of megabytes alive until the garbage collector comes by.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -93,19 +95,17 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             return slots[plan.rows, : plan.seen].transpose(1, 2)
         return slots[:, : plan.seen].index_select(0, plan.rows).transpose(1, 2)
 
-    def reshape(self, old: tuple[int, int], new: tuple[int, int], kept: Sequence[int]) -> None:
-        """Move to an arena of another shape (slots, length); slot `kept[i]` becomes slot i."""
+    def reshape(self, old: tuple[int, int], new: tuple[int, int], kept: Sequence[int], used: int) -> None:
+        """Move to an arena of another shape (slots, length); slot `kept[i]` becomes slot i, up to position `used`."""
+        rows = side_by_side(kept, self.device)
         moved = []
-        keep = torch.tensor(kept, dtype=torch.long, device=self.device)
-        shared = min(old[1], new[1]) if kept else 0
         for arena, fresh in zip((self.keys, self.values), self._empty(new[0] * new[1] + 1), strict=True):
-            if not shared:
-                moved.append(fresh)
+            moved.append(fresh)
+            if not used:
                 continue
             source = arena[: old[0] * old[1]].view(*old, *arena.shape[1:])
             target = fresh[: new[0] * new[1]].view(*new, *arena.shape[1:])
-            target[: len(kept), :shared] = source[:, :shared].index_select(0, keep)
-            moved.append(fresh)
+            target[: len(kept), :used] = source[rows, :used]
         self.keys, self.values = moved
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -121,11 +121,10 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self.plan.length
 
     def _empty(self, positions: int) -> tuple[Tensor, Tensor]:
-        # Zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
         heads, key_width, value_width, dtype = self.shape
         return (
-            torch.zeros(positions, heads, key_width, dtype=dtype, device=self.device),
-            torch.zeros(positions, heads, value_width, dtype=dtype, device=self.device),
+            _zeros((positions, heads, key_width), dtype, self.device),
+            _zeros((positions, heads, value_width), dtype, self.device),
         )
 
 
@@ -144,12 +143,19 @@ class SlotCache(Cache):
         self.arena = [SlotLayer(shape, self.plan, device) for shape in shapes]
         super().__init__(layers=list(self.arena))
 
-    def reshape(self, slots: int, length: int, kept: Sequence[int]) -> None:
-        """Make the arena `slots` by `length`; slot `kept[i]` becomes slot i, the others are forgotten."""
+    def reshape(self, slots: int, length: int, kept: Sequence[int] = (), used: int = 0) -> None:
+        """Make the arena `slots` by `length`; slot `kept[i]` becomes slot i, all else is forgotten.
+
+        Args:
+            slots: Rows of the new arena.
+            length: Positions of a row.
+            kept: Slots that move, in their new order.
+            used: Positions of these that are in use.
+        """
         old = (self.plan.slots, self.plan.length)
         self.plan.slots, self.plan.length = slots, length
         for layer in self.arena:
-            layer.reshape(old, (slots, length), kept)
+            layer.reshape(old, (slots, length), kept, used)
 
     def open(self, slots: Sequence[int], starts: Sequence[int], counts: Sequence[int]) -> Tensor:
         """Prepare a forward pass in which row i appends `counts[i]` tokens to slot `slots[i]` at position `starts[i]`.
@@ -161,7 +167,7 @@ class SlotCache(Cache):
         plan.width = max(counts)
         seen = max(start + count for start, count in zip(starts, counts, strict=True))
         plan.seen = min(-(-seen // ALIGNED) * ALIGNED, plan.length)
-        plan.rows = _rows(slots, self.device)
+        plan.rows = side_by_side(slots, self.device)
         first = torch.tensor([s + c - plan.width for s, c in zip(starts, counts, strict=True)], device=self.device)
         positions = first[:, None] + torch.arange(plan.width, device=self.device)
         offset = torch.tensor(slots, device=self.device)[:, None] * plan.length
@@ -173,7 +179,18 @@ class SlotCache(Cache):
         return positions.where(real, 0)
 
 
-def _rows(slots: Sequence[int], device: torch.device) -> Tensor | slice:
-    if list(slots) == list(range(slots[0], slots[0] + len(slots))):
+def side_by_side(slots: Sequence[int], device: torch.device) -> Tensor | slice:
+    """Return an index of these rows of the arena: a slice, which copies nothing, where they are neighbours."""
+    if slots and list(slots) == list(range(slots[0], slots[0] + len(slots))):
         return slice(slots[0], slots[0] + len(slots))
     return torch.tensor(slots, dtype=torch.long, device=device)
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
+
+    On a CPU they are numpy's: the system hands them out when they are first touched, while torch writes them all.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)

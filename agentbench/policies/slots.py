@@ -113,7 +113,7 @@ class SlotBackend:
         for lane in lanes:
             lane.slot, lane.ids = -1, []
         self._holders = []
-        self._cache.reshape(0, 0, [])
+        self._cache.reshape(0, 0)
 
     def _take_slot(self, lane: Lane) -> bool:
         """Give the lane a free slot, or, where the arena cannot grow, that of the longest idle lane."""
@@ -155,7 +155,7 @@ class SlotBackend:
         keep.sort(key=lambda held: held.slot)
         kept_slots = [held.slot for held in keep]
         self._holders = [None] * slots
-        self._cache.reshape(slots, length, kept_slots)
+        self._cache.reshape(slots, length, kept_slots, used=max((len(held.ids) for held in keep), default=0))
         for slot, held in enumerate([*keep, *([] if lane in keep else [lane])]):
             held.slot, self._holders[slot] = slot, held
 

@@ -1,0 +1,139 @@
+"""`agentbench train`: make a policy better."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agentbench.core.errors import Interrupted, UsageError
+
+
+def train(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Recipe (TOML), a file or the name of a bundled one.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="turn-ppo, token-ppo, grpo, rloo or sft.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Checkpoint folder, or init:xs.")] = None,
+    env: Annotated[str | None, typer.Option("--env", "-e", help="name[/variant], or a Python file.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One key of the recipe: optim.lr=1e-4")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Root seed; it also decides new weights.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for run directories.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Run directory to go on with.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
+) -> None:
+    """Train a policy by a recipe; the run can be killed and resumed."""
+    from agentbench.cli.console import emit, say
+    from agentbench.train.config import TrainConfig
+
+    values = _values(config, resume)
+    named = {"model": model, "env": env, "seed": seed, "out": None if out is None else str(out)}
+    values.update({key: value for key, value in named.items() if value is not None})
+    if algorithm is not None:
+        values["algorithm"] = {"name": algorithm}
+    for setting in settings or []:
+        _put(values, setting)
+    recipe = TrainConfig.parse(values)
+    trained = _run(recipe, resume, json=json)
+    if json:
+        emit(
+            event="done",
+            status="complete",
+            run_dir=str(trained.run_dir),
+            best=trained.best,
+            valid=trained.valid_success,
+        )
+    say(f"best on the valid panel: {100 * trained.valid_success:.1f} % ({trained.best})")
+    say(f"run: {trained.run_dir}")
+    if trained.best is not None:
+        say(f"next: agentbench eval --model {trained.best} --env {recipe.env}")
+    _draw(trained.run_dir)
+
+
+def _run(recipe: Any, resume: Path | None, *, json: bool) -> Any:
+    """Train with progress."""
+    from agentbench.cli.console import emit
+    from agentbench.train.loop import train as run
+
+    told = _Teller()
+
+    def listen(row: dict[str, Any]) -> None:
+        if json:
+            emit(event="update", **row)
+        told.tell(row)
+
+    try:
+        return run(recipe, resume=resume, listen=listen)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted; go on with: agentbench train --resume RUN (the newest folder in runs/)"
+        ) from None
+
+
+class _Teller:
+    """Tells a person how training goes: a line when something was validated, and every ten seconds."""
+
+    def __init__(self) -> None:
+        import time
+
+        self._clock = time.monotonic
+        self._told = self._clock() - 1e9
+
+    def tell(self, row: dict[str, Any]) -> None:
+        from agentbench.cli.console import LINE_SECONDS, say
+
+        if "valid/success" not in row and self._clock() - self._told < LINE_SECONDS:
+            return
+        self._told = self._clock()
+        valid = f"  valid {100 * row['valid/success']:5.1f} %" if "valid/success" in row else ""
+        say(
+            f"{row['stage']:<18} update {row['update']:>5}  reward {row['episode/reward']:8.3f}"
+            f"  success {100 * row['episode/success']:5.1f} %  entropy {row.get('policy/entropy', 0.0):6.3f}"
+            f"  cpu {row['total/cpu_seconds']:7.1f} s{valid}"
+        )
+
+
+def _values(config: Path | None, resume: Path | None) -> dict[str, Any]:
+    from agentbench.evaluate.config import read_toml
+
+    if resume is not None:
+        if config is not None:
+            raise UsageError("--resume brings its own recipe: leave --config out")
+        return read_toml(resume / "config.toml")
+    if config is None:
+        return {}
+    bundled = Path(__file__).parent.parent / "recipes" / f"{config}.toml"
+    return read_toml(bundled if not config.exists() and bundled.is_file() else config)
+
+
+def _put(values: dict[str, Any], setting: str) -> None:
+    """Set one key of a recipe, given as `a.b=value`."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set takes key=value, got {setting!r}")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *path, last = key.split(".")
+    table = values
+    for part in path:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise UsageError(f"--set {setting}: {part} is no table")
+    table[last] = value
+
+
+def _draw(run: Path) -> None:
+    from agentbench.cli.console import say
+
+    try:
+        from agentbench.report.curves import draw_run
+
+        files = draw_run(run)
+    except ModuleNotFoundError as error:
+        say(f"no curves: {error.name} is missing, install AgentBench with the extra [report]")
+        return
+    say(f"curves: {', '.join(str(file) for file in files if file.suffix == '.png')}")

@@ -1,0 +1,1 @@
+"""Floor 5: pictures, tables and pages made from what runs recorded."""
