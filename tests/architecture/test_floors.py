@@ -40,6 +40,7 @@ BAD = {
     "core knows nobody": ("agentbench/core/types.py", "import agentbench.evaluate.evaluate"),
     "policies do not measure": ("agentbench/policies/scripted.py", "import agentbench.metrics.stats"),
     "rollout does not load torch": ("agentbench/rollout/limits.py", "import torch"),
+    "scripted policies need no model": ("agentbench/policies/scripted.py", "import transformers"),
     "only statistics load scipy": ("agentbench/metrics/collect.py", "import scipy"),
     "environments do not evaluate": (
         "environments/agentbench_envs/sokoban/env.py",
