@@ -33,7 +33,6 @@ def test_a_new_environment_passes_its_check_and_can_be_evaluated(tmp_path: Path)
     done = agentbench("eval", "-e", "guess.py", "-m", "oracle", "-n", 5, "--json", cwd=tmp_path)
     assert done.events[-1]["summary"]["success"] == 1.0
     assert_one_clear_line(agentbench("envs", "new", "guess.py", cwd=tmp_path), 2, "exists")
-    assert_one_clear_line(agentbench("envs", "new", "1 guess.py", cwd=tmp_path), 2, "no name for a Python module")
     assert_one_clear_line(agentbench("envs", "new", "no/folder/guess.py", cwd=tmp_path), 3, "cannot write")
 
 
@@ -46,16 +45,6 @@ def test_replay_says_what_it_replayed(tmp_path: Path) -> None:
     assert_one_clear_line(agentbench("replay", "nowhere", cwd=tmp_path), 2, "no run directory")
     (tmp_path / run / "episodes.jsonl").write_text("")
     assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 5, "no scored episode")
-
-
-def test_replay_refuses_a_run_whose_shard_is_damaged(tmp_path: Path) -> None:
-    run = agentbench("eval", "-m", "random", "-e", "sokoban", "-n", 4, "--json", cwd=tmp_path).events[-1]["run_dir"]
-    shard = tmp_path / run / "trajectories" / "0000.jsonl.gz"
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    shard.write_bytes(content)
-    done = agentbench("replay", run, cwd=tmp_path)
-    assert done.code == 7 and "Traceback" not in done.err
 
 
 def test_doctor_says_what_is_here_and_what_is_not(tmp_path: Path) -> None:
@@ -75,11 +64,9 @@ def test_playing_at_the_end_of_input_is_leaving_and_the_run_goes_on_later(tmp_pa
 
 
 def test_a_verb_without_arguments_shows_its_help(tmp_path: Path) -> None:
-    for arguments in ((), ("envs",)):
-        done = agentbench(*arguments, cwd=tmp_path)
-        assert done.code in (0, 2)
-        assert "Usage:" in done.out + done.err
-    assert "eval" in agentbench("--help", cwd=tmp_path).out
+    done = agentbench(cwd=tmp_path)
+    assert done.code == 2
+    assert "Usage:" in done.out + done.err and "eval" in done.out + done.err
 
 
 def test_json_lines_hold_nothing_but_json(tmp_path: Path, words: Path) -> None:
