@@ -32,7 +32,8 @@ def body_lines(function: Function) -> int:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_is_short_and_has_a_subject(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) < FILE_LINES
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines < FILE_LINES
     assert path.stem not in NO_SUBJECT
     assert "manager" not in path.stem
 
