@@ -10,12 +10,10 @@ The arena is allocated once and grows in steps, both in slots and in length. Its
 the cache: a cycle would keep hundreds of megabytes alive until the garbage collector comes by.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -121,10 +119,11 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self.plan.length
 
     def _empty(self, positions: int) -> tuple[Tensor, Tensor]:
+        # Zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
         heads, key_width, value_width, dtype = self.shape
         return (
-            _zeros((positions, heads, key_width), dtype, self.device),
-            _zeros((positions, heads, value_width), dtype, self.device),
+            torch.zeros(positions, heads, key_width, dtype=dtype, device=self.device),
+            torch.zeros(positions, heads, value_width, dtype=dtype, device=self.device),
         )
 
 
@@ -184,13 +183,3 @@ def side_by_side(slots: Sequence[int], device: torch.device) -> Tensor | slice:
     if slots and list(slots) == list(range(slots[0], slots[0] + len(slots))):
         return slice(slots[0], slots[0] + len(slots))
     return torch.tensor(slots, dtype=torch.long, device=device)
-
-
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
-
-    On a CPU they are numpy's: the system hands them out when they are first touched, while torch writes them all.
-    """
-    if device.type != "cpu":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)

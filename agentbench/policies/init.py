@@ -101,7 +101,7 @@ def init_model(
     )
     with torch.random.fork_rng(devices=[]):
         model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-    _fill(model, torch.Generator().manual_seed(seed), config.initializer_range)
+    _fill(model, torch.Generator().manual_seed(seed), hidden**-0.5)
     with quietly():
         model.to(getattr(torch, dtype)).save_pretrained(path)
     tokenizer.save_pretrained(path)
@@ -159,7 +159,10 @@ def _config(architecture: Architecture) -> Any:
 
 
 def _fill(model: "torch.nn.Module", generator: "torch.Generator", scale: float) -> None:
-    """Draw matrices from a normal distribution; set gains to one and biases to zero."""
+    """Draw matrices from a normal distribution; set gains to one and biases to zero.
+
+    The usual scale of 0.02 belongs to widths of thousands: with it a width of 96 learns three times more slowly here.
+    """
     import torch
 
     with torch.no_grad():

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from agentbench.core.errors import Failure
-from agentbench.policies.cache import LayerShape, SlotCache
+from agentbench.policies.cache import ALIGNED, LayerShape, SlotCache
 from agentbench.policies.forward import Caller, Feed, Lane, Output, ValueHead, is_out_of_memory, joined
 
 STEP = 64
@@ -147,7 +147,7 @@ class SlotBackend:
         lanes = keep if lane in keep else [*keep, lane]
         plan = self._cache.plan
         slots, length = len(lanes), _length(lanes)
-        roomy = (max(_grown(plan.slots, slots), self.expected), _grown(plan.length, length))
+        roomy = (max(_grown(plan.slots, slots, 2.0), self.expected), _grown(plan.length, length, 1.5))
         for wish in (roomy, (slots, max(length, plan.length)), (slots, length)):
             if self._bytes(*wish) <= self.memory_limit:
                 slots, length = wish
@@ -155,7 +155,8 @@ class SlotBackend:
         keep.sort(key=lambda held: held.slot)
         kept_slots = [held.slot for held in keep]
         self._holders = [None] * slots
-        self._cache.reshape(slots, length, kept_slots, used=max((len(held.ids) for held in keep), default=0))
+        used = min(max((len(held.ids) for held in keep), default=0), length)  # a context may be about to shrink
+        self._cache.reshape(slots, length, kept_slots, used)
         for slot, held in enumerate([*keep, *([] if lane in keep else [lane])]):
             held.slot, self._holders[slot] = slot, held
 
@@ -174,9 +175,9 @@ def _length(lanes: Sequence[Lane]) -> int:
     return -(-max(lane.reserved for lane in lanes) // STEP) * STEP
 
 
-def _grown(present: int, needed: int) -> int:
+def _grown(present: int, needed: int, factor: float) -> int:
     """Grow by more than is needed, so that growing stays rare."""
-    return present if needed <= present else max(needed, 2 * present)
+    return present if needed <= present else max(needed, int(factor * present) // ALIGNED * ALIGNED)
 
 
 def _spanned(feeds: Sequence[Feed]) -> list[Feed]:

@@ -101,12 +101,14 @@ def _episode_metrics(played: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _entropies(played: Sequence[Trajectory]) -> dict[str, float]:
-    """Mean entropy of the sampled tokens, by the index of their turn."""
+    """Mean entropy of the sampled tokens, over all and by the index of their turn."""
     by_turn: dict[int, list[float]] = defaultdict(list)
     for trajectory in played:
         for k, turn in enumerate(trajectory.turns):
             by_turn[k] += turn.reply.entropies
-    return {f"entropy/turn_{k}": _mean(entropies) for k, entropies in sorted(by_turn.items()) if entropies}
+    traces = {f"entropy/turn_{k}": _mean(entropies) for k, entropies in sorted(by_turn.items()) if entropies}
+    every = [entropy for entropies in by_turn.values() for entropy in entropies]
+    return {"policy/entropy": _mean(every), **traces} if every else {}
 
 
 def _mean(values: Sequence[float]) -> float:

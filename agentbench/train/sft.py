@@ -54,7 +54,6 @@ class _Demonstration:
             prompt_ids=tuple(prompt.added_ids),
             token_ids=tuple(ids),
             logprobs=(0.0,) * len(ids),
-            entropies=(0.0,) * len(ids),
             fresh_context=prompt.fresh,
         )
 
