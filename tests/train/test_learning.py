@@ -46,7 +46,9 @@ def speaker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_bandit_is_learned_in_ten_updates(name: str, speaker: Path, fake: Callable[[str], str], recipe: Recipe) -> None:
+def test_the_bandit_is_learned_in_ten_updates(
+    name: str, speaker: Path, fake: Callable[[str], str], recipe: Recipe
+) -> None:
     config = recipe(
         model=str(speaker),
         env=f"{fake('BANDIT')}/sure",
