@@ -62,7 +62,7 @@ class Playground(Env):
         super().reset(seed=seed, options=options)
         self.used.add(threading.get_ident())
         if seed in self.hang:
-            self.gate.wait(20)
+            self.gate.wait(3)
         self.episode = seed
         return f"seed {seed}", {}
 
@@ -194,27 +194,38 @@ class Breaking(Playground):
         raise RuntimeError("broken for good")
 
 
-class Bug(ScriptedPolicy):
-    """Replies wrongly from the n-th reply on: no failure of the world, but a mistake in a program."""
+class Misled(ScriptedPolicy):
+    """Finds late that the user asked for something impossible."""
 
-    def start(self, episode: EpisodeContext) -> "Bug":
+    def start(self, episode: EpisodeContext) -> "Misled":
         if episode.key == "key3":
             raise UsageError("this can never work")
         return self
 
 
-def test_what_no_retry_would_mend_stops_everything_and_closes_every_seat() -> None:
+class Buggy(ScriptedPolicy):
+    """Answers with something that is no reply: no failure of the world, but a mistake in a program."""
+
+    async def reply(self, messages: Sequence[Message], sampling: Sampling, *, seed: int) -> Reply:
+        reply = await super().reply(messages, sampling, seed=seed)
+        return reply if self.replies < 6 else None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("make", "error"), [(Misled, UsageError), (Buggy, AttributeError)])
+def test_what_no_retry_would_mend_stops_everything_and_closes_every_seat(
+    make: type[ScriptedPolicy], error: type[Exception]
+) -> None:
     seen: list[Played] = []
 
     async def run() -> None:
         chosen = setting(resolve_fake(PLAYGROUND, slow=(2,)))
-        async for played in pool.play(plan(50), chosen, Bug(str), jobs=4, retries=3):
+        async for played in pool.play(plan(50), chosen, make(str), jobs=4, retries=3):
             seen.append(played)  # noqa: PERF401 - what was seen before the end is looked at
 
-    with pytest.raises(UsageError, match="never work"):
+    with pytest.raises(error):
         asyncio.run(run())
     assert Playground.living == 0
-    assert len(seen) < 49
+    assert len(seen) < 10
 
 
 def test_a_listener_that_stops_listening_stops_the_episodes_and_closes_every_seat() -> None:
@@ -270,7 +281,7 @@ def test_threads_end_with_the_pool() -> None:
     deadline = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_environments_that_hang_do_not_starve_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
