@@ -185,6 +185,7 @@ class HFSession:
     def _ender(self, stop: tuple[str, ...]) -> Callable[[list[int]], Finish | None]:
         """Return what tells whether a reply ended: a stop token, or a stop text in its last tokens."""
         stop_ids, decode = self._stop_ids, self._template.decode
+        stop = tuple(text for text in stop if text)
         if not stop:
             return lambda ids: "stop" if ids[-1] in stop_ids else None
         # Every token is at least a byte long, so that a text that has just been completed lies within so many tokens.
