@@ -116,21 +116,25 @@ class Seat:
         return await asyncio.shield(future)
 
     async def close(self) -> None:
-        """Close the environment; one that does not answer is left behind. Idempotent."""
-        if self._last is not None:
-            await self._give_time(self._last)
-        env, self._env, self._last = self._env, None, None
-        if env is not None:
-            await self._give_time(self._threads.submit(env.close))
+        """Close the environment; one that does not answer is left behind. Idempotent, and goes on if interrupted."""
+        await self._settle()
+        if self._env is not None:
+            env, self._env = self._env, None
+            self._last = self._threads.submit(env.close)
+            await self._settle()
         if self._resolved.entry.thread_bound:
             self._threads.close()
 
     def _make(self) -> None:
         self._env = self._resolved.make()
 
-    async def _give_time(self, work: "asyncio.Future[Any]") -> None:
-        """Wait for the environment; if it hangs, leave its thread behind and start another for the next ones."""
+    async def _settle(self) -> None:
+        """Wait for the last call; if it hangs, leave its thread behind and start another for the next ones."""
+        work = self._last
+        if work is None:
+            return
         await asyncio.wait({work}, timeout=CLOSE_SECONDS)
+        self._last = None
         if not work.done() and not self._resolved.entry.thread_bound:
             self._threads.add()
         elif work.done() and not work.cancelled():
@@ -143,15 +147,21 @@ class Seats:
     def __init__(self, resolved: Resolved) -> None:
         self._resolved = resolved
         self._shared: Threads | None = None
+        self._seats: list[Seat] = []
 
     def new(self) -> Seat:
         """Return a seat whose environment is not started yet."""
-        if self._resolved.entry.thread_bound:
-            return Seat(self._resolved, Threads(1))
-        self._shared = self._shared or Threads(min(32, 2 * (os.cpu_count() or 1)))
-        return Seat(self._resolved, self._shared)
+        self._seats.append(Seat(self._resolved, self._threads()))
+        return self._seats[-1]
 
-    def close(self) -> None:
-        """Let the shared threads end; seats are closed by those who asked for them."""
+    def _threads(self) -> Threads:
+        if self._resolved.entry.thread_bound:
+            return Threads(1)
+        self._shared = self._shared or Threads(min(32, 2 * (os.cpu_count() or 1)))
+        return self._shared
+
+    async def close(self) -> None:
+        """Close every seat that is still open, and let the threads end."""
+        await asyncio.gather(*(seat.close() for seat in self._seats))
         if self._shared is not None:
             self._shared.close()

@@ -63,7 +63,7 @@ async def play(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        seats.close()
+        await seats.close()  # Also those whose worker was cancelled while it closed them.
 
 
 async def _work(
