@@ -136,8 +136,7 @@ def play(
         try:
             return await run_episode(PLANNED, setting, policy, seat, retry=1)
         finally:
-            await seat.close()
-            seats.close()
+            await seats.close()
 
     return asyncio.run(run())
 
@@ -336,8 +335,7 @@ def test_a_cancelled_episode_closes_its_session() -> None:
         episode.cancel()
         with pytest.raises(asyncio.CancelledError):
             await episode
-        await seat.close()
-        seats.close()
+        await seats.close()
 
     asyncio.run(run())
     assert policy.closed == 1
@@ -384,8 +382,7 @@ def test_an_environment_is_never_closed_while_a_step_runs() -> None:
         await asyncio.to_thread(Exclusive.entered.wait, 10)
         episode.cancel()
         await asyncio.gather(episode, return_exceptions=True)
-        await seat.close()
-        seats.close()
+        await seats.close()
 
     asyncio.run(run())
     assert Exclusive.trouble == ()
@@ -417,8 +414,7 @@ def test_an_environment_that_was_starting_when_it_was_cancelled_is_closed_too() 
         await asyncio.to_thread(Slow.made.wait, 10)
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        await seat.close()
-        seats.close()
+        await seats.close()
 
     asyncio.run(run())
     assert Slow.closed.is_set()
