@@ -20,9 +20,10 @@ from agentbench.core.policy import EpisodeContext
 from agentbench.core.types import Finish, Message, Reply, Sampling
 from agentbench.policies.chat import ChatTemplate, Conversation
 from agentbench.policies.checkpoint import Checkpoint, Dtype, fingerprint, free_memory, load_checkpoint
-from agentbench.policies.engine import Counters, Engine, Request
+from agentbench.policies.engine import Counters, Engine
 from agentbench.policies.forward import ValueHead
 from agentbench.policies.probe import choose_backend
+from agentbench.policies.request import Request
 
 
 class HFPolicy:
