@@ -123,7 +123,12 @@ class Env(gymnasium.Env[str, str]):
 
         This default keeps seed, options and actions (they must be JSON) and plays them again; override both
         methods where the state is cheaper to copy.
+
+        Raises:
+            EpisodeOver: No episode was begun.
         """
+        if not hasattr(self, "_actions"):
+            raise EpisodeOver(f"{type(self).__name__}.snapshot was called before the first reset")
         return json.dumps([self._seed, self._options, self._actions]).encode()
 
     def restore(self, snapshot: bytes) -> None:

@@ -19,7 +19,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -230,13 +230,33 @@ def _installed() -> dict[str, tuple[EnvEntry, str]]:
         if isinstance(entry, EnvEntry):
             found[entry.name] = (entry, info.name)
     for point in entry_points(group=GROUP):
-        entry = point.load()
-        found[entry.name] = (entry, point.module)
+        entry = _load_point(point)
+        if entry is not None:
+            found[entry.name] = (entry, point.module)
     return dict(sorted(found.items()))
+
+
+def _load_point(point: EntryPoint) -> EnvEntry | None:
+    """Load what another distribution brings; a broken one must not keep AgentBench from being imported."""
+    try:
+        entry = point.load()
+    except Exception as error:
+        _broken[point.name] = f"{type(error).__name__}: {error}"
+        return None
+    if not isinstance(entry, EnvEntry):
+        _broken[point.name] = f"{point.value} is no EnvEntry"
+        return None
+    return entry
+
+
+_broken: dict[str, str] = {}
+"""Why an entry point gives no environment, by its name."""
 
 
 def _lookup(name: str) -> tuple[EnvEntry, str]:
     installed = _installed()
+    if name in _broken and name not in installed:
+        raise UsageError(f"the environment {name} is installed and cannot be loaded: {_broken[name]}")
     _choose("environment", name, tuple(installed), "this installation")
     return installed[name]
 

@@ -23,7 +23,8 @@ Format = Literal["plain", "tagged"]
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL | re.IGNORECASE)
 """The closing tag may be missing: a server that stops at it may cut it off."""
 _MEMORY = re.compile(r"<memory>(.*?)</memory>", re.DOTALL | re.IGNORECASE)
-_THINK = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL | re.IGNORECASE)
+_THINK = re.compile(r"(<think>.*?(</think>|\Z)|\A(?:(?!<think>).)*</think>)", re.DOTALL | re.IGNORECASE)
+"""Thoughts: closed, cut off, or opened by the prompt, so that the reply holds only their end."""
 
 TAGGED = (
     "Think before you act. Write your thoughts between <think> and </think>, "
@@ -98,7 +99,7 @@ class Conversation:
             memories = _MEMORY.findall(reply)
             self.memory = memories[-1].strip() if memories else self.memory
             reply = _MEMORY.sub("", reply).strip()
-        spoken = _THINK.sub("", reply) if "<think>" in reply.lower() else reply
+        spoken = _THINK.sub("", reply) if "think>" in reply.lower() else reply
         if self.spec.format == "plain":
             return Extracted(spoken, True)
         answers = _ANSWER.findall(spoken)

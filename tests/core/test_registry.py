@@ -184,3 +184,21 @@ def test_arguments_pass_through_gymnasium() -> None:
     assert observation == direct.reset(seed=3)[0]
     assert "19" in observation
     assert observation != agentbench.make("sokoban", max_steps=19).reset(seed=3)[0], "the split was lost"
+
+
+def test_a_broken_distribution_is_named_only_when_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "broken_pack-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-pack\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[agentbench.environments]\nbroken = no_such_module_at_all:ENTRY\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._installed.cache_clear()
+    try:
+        assert "broken" not in registry.environments()
+        with pytest.raises(UsageError, match="cannot be loaded: ModuleNotFoundError"):
+            registry.resolve("broken")
+    finally:
+        registry._broken.clear()
+        registry._installed.cache_clear()

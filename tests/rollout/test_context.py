@@ -149,3 +149,9 @@ def test_an_unknown_mode_is_a_users_mistake(mode: str) -> None:
 def test_an_unknown_format_is_a_users_mistake() -> None:
     with pytest.raises(UsageError, match="plain or tagged"):
         ContextSpec(format="json")  # type: ignore[arg-type]
+
+
+def test_thoughts_that_the_prompt_opened_are_no_action() -> None:
+    conversation = Conversation("Play.", ContextSpec())
+    conversation.messages("go")
+    assert conversation.extract("the box is left of me</think>left").action == "left"
