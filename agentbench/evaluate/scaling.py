@@ -1,9 +1,12 @@
 """What more turns, more tokens and more attempts would buy: one policy, one run, growing budgets.
 
 The environment and the policy do not know the cap that the harness puts on an episode. A success that took t turns is
-therefore a success under every cap of at least t turns, and a failure under smaller ones; tokens likewise. So the whole
-table follows from one run with the largest budgets, without playing again; `tests/evaluate/test_scaling.py` holds it to
-runs that really were capped. An environment that tells its agent how many turns are left is the exception.
+therefore a success under every cap of at least t turns, and a failure under smaller ones. So the table follows from
+one run with the largest budgets, without playing again; `tests/evaluate/test_scaling.py` holds it to runs that really
+were capped. An environment that tells its agent how many turns are left is the exception.
+
+Tokens are counted the same way, and there the table is a lower bound: a reply that a limit cuts short may still hold
+the action that wins.
 
 Best of n is pass@n: the chance that at least one of n attempts at a task succeeds, by the unbiased estimator
 1 - C(m - c, n) / C(m, n) for c successes among m attempts (Chen et al. 2021, arXiv 2107.03374).
