@@ -61,13 +61,13 @@ $(BIN)/python:
 
 $(VENV)/.installed-hf: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing AgentBench, PyTorch and transformers into $(VENV)."
-	@echo "This downloads about 0.4 GB with a CPU build of PyTorch (set TORCH_INDEX to PyTorch's index of CPU builds),"
+	@echo "This downloads about 0.3 GB with a CPU build of PyTorch (set TORCH_INDEX to PyTorch's index of CPU builds),"
 	@echo "and about 3 GB with the CUDA build that Linux gets otherwise. Later runs download nothing."
 	@$(PIP_INSTALL) -e ".[hf]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing AgentBench with PyTorch, transformers and the tools of its tests into $(VENV)."
-	@echo "This downloads about 0.5 GB with a CPU build of PyTorch (TORCH_INDEX), about 3 GB with the CUDA build."
+	@echo "This downloads about 0.4 GB with a CPU build of PyTorch (TORCH_INDEX), about 3 GB with the CUDA build."
 	@$(PIP_INSTALL) -e ".[dev]"
 	@touch $(VENV)/.installed-hf $@
