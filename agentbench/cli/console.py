@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from agentbench.core.plain import plain
 
 if TYPE_CHECKING:
     from typing import Self
+
+_NUMBER = re.compile(r"-?[\d.,]*( %.*)?( ?\[.*\])?$")
 
 LINE_SECONDS = 10.0
 """How often progress is told where there is no terminal to draw on."""
@@ -43,7 +46,7 @@ def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]])
     table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
     for number, column in enumerate(columns):
         cells = [row[number] for row in rows]
-        numbers = all(cell[:1] in "-0123456789" for cell in cells)
+        numbers = all(_NUMBER.match(cell) for cell in cells)
         table.add_column(escape(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))

@@ -31,7 +31,7 @@ def demo(
             config = EvalConfig.parse(
                 {"model": model, "env": "sokoban", "episodes": episodes, "out": out, "max_tokens": 8, "jobs": 16}
             )
-            run = run_evaluation(config, quiet=True)
+            run = run_evaluation(config, title=name)
             summary = run.summary
             rows.append(
                 (

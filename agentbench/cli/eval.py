@@ -40,8 +40,16 @@ def eval_(
     require_valid(evaluated)
 
 
-def run_evaluation(config: EvalConfig, *, resume: Path | None = None, json: bool = False, quiet: bool = False) -> Any:
+def run_evaluation(
+    config: EvalConfig, *, resume: Path | None = None, json: bool = False, title: str | None = None
+) -> Any:
     """Evaluate with progress, and show the summary.
+
+    Args:
+        config: What to do.
+        resume: A run to go on with.
+        json: Also write events on stdout.
+        title: What to call the run while it goes on; given, the caller shows the summary.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM; the message says how to go on.
@@ -49,7 +57,7 @@ def run_evaluation(config: EvalConfig, *, resume: Path | None = None, json: bool
     from agentbench.evaluate.evaluate import Progress, evaluate
 
     where: Path | None = resume
-    with Ticker(config.episodes * config.trials, f"{config.model} on {config.env}") as ticker:
+    with Ticker(config.episodes * config.trials, title or f"{config.model} on {config.env}") as ticker:
 
         def listen(progress: Progress) -> None:
             nonlocal where
@@ -65,7 +73,7 @@ def run_evaluation(config: EvalConfig, *, resume: Path | None = None, json: bool
         except (KeyboardInterrupt, Interrupted):
             later = f"go on with: agentbench eval --resume {where}" if where else "nothing was started yet"
             raise Interrupted(f"interrupted; {later}") from None
-    if not quiet:
+    if title is None:
         show_summary(config, evaluated.run_dir, evaluated.summary)
     return evaluated
 
@@ -73,7 +81,7 @@ def run_evaluation(config: EvalConfig, *, resume: Path | None = None, json: bool
 def show_summary(config: EvalConfig, run_dir: Path, summary: Summary) -> None:
     """Print the headline, the three denominators and where the run is."""
     rows = [
-        ("success (strict)", f"{interval(summary)}   {summary['n']} tasks, {summary['method'] or 'no'} interval"),
+        ("success (strict)", f"{interval(summary)}   {_tasks(summary, config)}, {summary['method'] or 'no'} interval"),
         ("success (scored)", percent(summary["success_scored"])),
         ("coverage", f"{percent(summary['coverage'])}   {summary['scored']} of {summary['planned']} episodes"),
         ("reward", reward(summary)),
@@ -89,6 +97,13 @@ def show_summary(config: EvalConfig, run_dir: Path, summary: Summary) -> None:
     for name, value in rows:
         say(f"  {name:<{width}}  {value}")
     say(f"run: {run_dir}")
+
+
+def _tasks(summary: Summary, config: EvalConfig) -> str:
+    """Write how many tasks there were, and why they were not more."""
+    n = summary["n"]
+    said = f"{n} task" if n == 1 else f"{n} tasks"
+    return said if n >= config.episodes else f"{said} (the split gave no more distinct ones)"
 
 
 def reward(summary: Summary) -> str:

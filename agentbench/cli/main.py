@@ -1,59 +1,74 @@
 """The command `agentbench`: its verbs, and the one place where an error becomes a line and an exit code."""
 
+import importlib
 import signal
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import typer
 
 from agentbench import __version__
-from agentbench.cli import envs, model
 from agentbench.cli.console import say_error
-from agentbench.cli.demo import demo
-from agentbench.cli.doctor import doctor
-from agentbench.cli.eval import eval_
-from agentbench.cli.play import play
-from agentbench.cli.replay import replay
-from agentbench.cli.train import train
 from agentbench.core.errors import AgentBenchError
 
-app = typer.Typer(
-    name="agentbench",
-    help="Evaluate and train language-model agents over many turns.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("eval")(eval_)
-app.command("play")(play)
-app.command("train")(train)
-app.command("replay")(replay)
-app.add_typer(envs.app, name="envs")
-app.add_typer(model.app, name="model")
-app.command("doctor")(doctor)
-app.command("demo")(demo)
+
+class Verb(NamedTuple):
+    """One thing that the command can do; its module is imported when it is asked for."""
+
+    target: str
+    """`module:function` in this package, or `module:app` for a verb with verbs of its own."""
+    help: str
 
 
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"agentbench {__version__}")
-        raise typer.Exit
+VERBS = {
+    "eval": Verb("eval:eval_", "Evaluate a policy on an environment: resumable, reproducible, with error bars."),
+    "play": Verb("play:play", "Play an environment yourself, in the terminal."),
+    "train": Verb("train:train", "Train a policy by a recipe; the run can be killed and resumed."),
+    "replay": Verb("replay:replay", "Play recorded actions again, and compare rewards, observations and hashes."),
+    "envs": Verb("envs:app", "List, describe, check and begin environments."),
+    "model": Verb("model:app", "Make small models."),
+    "doctor": Verb("doctor:doctor", "Say what is installed here and what each missing part would be for."),
+    "demo": Verb("demo:demo", "Evaluate an untrained model between its floor (random) and its ceiling (oracle)."),
+}
 
 
-@app.callback()
-def root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print it.")) -> None:
-    """Evaluate and train language-model agents over many turns."""
+def build(wanted: str | None) -> typer.Typer:
+    """Return the command line with one verb ready to run, and the others named for the help.
+
+    Args:
+        wanted: The verb on the command line.
+    """
+    app = typer.Typer(
+        name="agentbench",
+        help="Evaluate and train language-model agents over many turns.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_root)
+    for name, verb in VERBS.items():
+        if name != wanted:
+            app.command(name, help=verb.help)(_named_only)
+            continue
+        module, _, attribute = verb.target.partition(":")
+        target = getattr(importlib.import_module(f"agentbench.cli.{module}"), attribute)
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=name, help=verb.help)
+        else:
+            app.command(name, help=verb.help)(target)
+    return app
 
 
 def run() -> None:
     """Run the command line and leave with the exit code of the README's table."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        build(next((word for word in sys.argv[1:] if not word.startswith("-")), None))()
     except AgentBenchError as error:
         say_error(str(error))
         _leave(error.exit_code)
@@ -65,6 +80,20 @@ def run() -> None:
     except Exception as error:
         say_error(f"a bug in AgentBench: {type(error).__name__}: {error} (details in {_save_trace()})")
         _leave(70)
+
+
+def _named_only() -> None:
+    """Stand for a verb that this call does not run."""
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"agentbench {__version__}")
+        raise typer.Exit
+
+
+def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print it.")) -> None:
+    """Evaluate and train language-model agents over many turns."""
 
 
 _terminated = False

@@ -114,6 +114,14 @@ class Env(gymnasium.Env[str, str]):
         """
         raise NotImplementedError
 
+    def content(self, seed: int) -> str | None:
+        """Name the task that a seed gives: equal names are equal tasks, symmetric copies included.
+
+        A panel holds each name once, so that its tasks are as independent as their number says. None, the default:
+        tasks are too many to meet one twice.
+        """
+        return None
+
     def random_action(self) -> str:
         """Return a well-formed, uninformed action, drawn from `self.action_random`."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from agentbench.core.env import Env
 from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, UsageError
 from agentbench.core.policy import Policy, is_scripted
 from agentbench.core.records import Planned, Row, RunDirectory, RunWriter, digest, write_json, write_text
@@ -56,12 +57,12 @@ Listener = Callable[[Progress], None]
 def plan_tasks(resolved: Resolved, episodes: int, trials: int, seed: int) -> list[Planned]:
     """Choose the tasks of a panel and plan their trials.
 
-    Task i of root seed s is the environment's seed `derive("task", s, i)`, the same on every machine; a finite list of
-    tasks is walked from its beginning, each task once.
+    Draw i of root seed s is the environment's seed `derive("task", s, i)`, the same on every machine; a draw whose
+    content was drawn before is passed over. A finite list of tasks is walked from its beginning, each task once.
 
     Args:
         resolved: The environment.
-        episodes: Tasks.
+        episodes: Tasks; fewer are planned where the split does not seem to have so many.
         trials: Attempts at each.
         seed: Root seed.
 
@@ -69,16 +70,29 @@ def plan_tasks(resolved: Resolved, episodes: int, trials: int, seed: int) -> lis
         NothingSelected: No episode is selected.
     """
     env = resolved.make()
-    count = env.task_count
-    env.close()
-    if count is None:
-        seeds = [derive("task", seed, index) for index in range(episodes)]
-    else:
-        seeds = list(range(min(episodes, count)))
+    try:
+        seeds = _distinct(env, episodes, seed) if env.task_count is None else range(min(episodes, env.task_count))
+    finally:
+        env.close()
     if not seeds:
         raise NothingSelected(f"{resolved.id}:{resolved.split} with --episodes {episodes} selects no episode")
     tasks = [(digest(resolved.digest, task_seed)[:16], task_seed) for task_seed in seeds]
     return [Planned(digest(task, t)[:16], task, task_seed, t) for t in range(trials) for task, task_seed in tasks]
+
+
+DRAWS = 10
+"""Draws per wanted task before a split counts as exhausted."""
+
+
+def _distinct(env: Env, episodes: int, seed: int) -> list[int]:
+    """Draw seeds until there are enough with different contents."""
+    chosen: dict[str, int] = {}
+    for index in range(DRAWS * episodes):
+        drawn = derive("task", seed, index)
+        chosen.setdefault(env.content(drawn) or f"seed {drawn}", drawn)
+        if len(chosen) == episodes:
+            break
+    return list(chosen.values())
 
 
 def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener | None = None) -> Evaluated:

@@ -4,8 +4,8 @@
     python -m tests.benchmarks.sokoban_panels 6x6-1 gym      # these variants only
     python -m tests.benchmarks.sokoban_panels --collection   # draws the shipped level file anew
 
-A panel is the first 100 test tasks of root seed 0, as `agentbench eval` plans them (a finite list is taken from its
-beginning). Their optimal lengths are proven by the solver. The oracle and random play are measured on the first tasks
+A panel is the first 100 test tasks of root seed 0, as `agentbench eval` plans them: each level once, up to symmetry.
+Their optimal lengths are proven by the solver. The oracle and random play are measured on the first tasks
 of root seed 1, so that no number depends on the panel.
 """
 
@@ -27,6 +27,7 @@ from agentbench_envs.sokoban.solver import solve
 from agentbench.core.errors import GenerationError
 from agentbench.core.registry import resolve
 from agentbench.core.seeding import derive
+from agentbench.evaluate.evaluate import plan_tasks
 
 HOME = Path(__file__).parents[2] / "environments" / "agentbench_envs" / "sokoban"
 PANELS = HOME / "panels.json"
@@ -48,7 +49,7 @@ def test_env(variant: str) -> SokobanEnv:
 
 
 def task_seeds(env: SokobanEnv, root: int, count: int) -> Iterator[int]:
-    """Yield the seeds of a panel's tasks."""
+    """Yield the seeds of the tasks that oracle and random play try."""
     if env.task_count is not None:
         yield from range(min(count, env.task_count))
     else:
@@ -59,8 +60,8 @@ def certify(variant: str, count: int = PANEL_TASKS) -> dict[str, list[Any]]:
     """Return content hash and proven optimal lengths of the first tasks of a panel."""
     env = test_env(variant)
     hashes, moves, pushes = [], [], []
-    for seed in task_seeds(env, 0, count):
-        _, info = env.reset(seed=seed, options={"certify": True})
+    for planned in plan_tasks(resolve(f"sokoban/{variant}:test"), count, 1, 0):
+        _, info = env.reset(seed=planned.seed, options={"certify": True})
         hashes.append(content_hash(env.game.level)[:16])
         moves.append(info["optimal_moves"])
         pushes.append(info["optimal_pushes"])

@@ -75,3 +75,18 @@ def test_json_lines_hold_nothing_but_json(tmp_path: Path, words: Path) -> None:
     for line in done.out.splitlines():
         assert isinstance(json.loads(line), dict)
         assert line.isascii() and line.isprintable()
+
+
+def test_the_help_of_a_verb_is_the_first_line_of_its_function() -> None:
+    import importlib
+
+    import typer
+
+    from agentbench.cli.main import VERBS
+
+    for verb in VERBS.values():
+        module, _, attribute = verb.target.partition(":")
+        target = getattr(importlib.import_module(f"agentbench.cli.{module}"), attribute)
+        if not isinstance(target, typer.Typer):
+            first = str(target.__doc__).partition("\n")[0]
+            assert verb.help.rstrip(".") in first or first.rstrip(".") in verb.help

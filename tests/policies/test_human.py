@@ -1,6 +1,7 @@
 """A person's play, through a pipe and through a pseudo-terminal."""
 
 import asyncio
+import codecs
 import io
 import json
 import os
@@ -162,6 +163,7 @@ class Terminal:
         self.master, self.slave = os.openpty()
         self.before = termios.tcgetattr(self.slave)
         self.seen = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may come in two reads
         self.process = subprocess.Popen(
             [sys.executable, str(PLAYING), str(result)],
             stdin=self.slave,
@@ -177,7 +179,7 @@ class Terminal:
         while text not in self.seen:
             assert time.monotonic() < deadline, self.seen
             if select.select([self.master], [], [], 0.1)[0]:
-                self.seen += os.read(self.master, 65536).decode(errors="replace")
+                self.seen += self.decoder.decode(os.read(self.master, 65536))
         self.seen = self.seen.partition(text)[2]
 
     def type(self, keys: str) -> None:

@@ -275,13 +275,16 @@ def test_environments_never_run_on_the_event_loops_thread() -> None:
 
 
 def test_threads_end_with_the_pool() -> None:
-    before = threading.active_count()
+    def alive() -> int:
+        return sum(thread.name.startswith("agentbench-env") for thread in threading.enumerate())
+
+    before = alive()
     for bound in (False, True):
         play(setting(resolve_fake(replace(PLAYGROUND, thread_bound=bound))), scripted.nop(), 8, jobs=4)
     deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
+    while alive() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert threading.active_count() <= before
+    assert alive() <= before
 
 
 def test_environments_that_hang_do_not_starve_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ def speaker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(config).run_dir / "checkpoints" / "last"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_bandit_is_learned_in_ten_updates(
     name: str, speaker: Path, fake: Callable[[str], str], recipe: Recipe
@@ -61,6 +62,7 @@ def test_the_bandit_is_learned_in_ten_updates(
     assert sum(curve[-3:]) / 3 > 0.9, curve
 
 
+@pytest.mark.slow
 def test_supervised_training_teaches_the_echo(fake: Callable[[str], str], recipe: Recipe) -> None:
     config = recipe(
         env=f"{fake('ECHO')}/1",

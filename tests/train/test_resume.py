@@ -44,12 +44,14 @@ class _Stop(Exception):
     """Breaks a run off."""
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_recipe_are_equal(fake: Callable[[str], str], recipe: Recipe) -> None:
     config = recipe(env=fake("ECHO"), **STAGES)
     first, second = train(config), train(config)
     assert numbers(first.run_dir) == numbers(second.run_dir)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_at", [3, 5, 7, 8])
 def test_a_broken_off_run_goes_on_exactly(stop_at: int, fake: Callable[[str], str], recipe: Recipe) -> None:
     config = recipe(env=fake("ECHO"), **STAGES)

@@ -15,7 +15,7 @@ from agentbench.core.errors import Unsolvable, UsageError
 from agentbench_envs.sokoban.board import FAR, board_of, cells_of
 from agentbench_envs.sokoban.codes import RAGEN_GLYPHS, WAYS
 from agentbench_envs.sokoban.game import STEP_PENALTY, Sokoban
-from agentbench_envs.sokoban.levels import Level, parse
+from agentbench_envs.sokoban.levels import Level, content_hash, parse
 from agentbench_envs.sokoban.render import Image, image
 from agentbench_envs.sokoban.solver import STATE_LIMIT, Goal, SearchLimitError, Solution, solve
 from agentbench_envs.sokoban.tasks import MOST_STATES, QUICK_WEIGHT, Generator, Settings, draw_level, read_tasks
@@ -248,6 +248,10 @@ class SokobanEnv(Env):
 
     def _solve(self, goal: Goal, *, weight: int = 1, limit: int = STATE_LIMIT) -> Solution:
         return solve(self.board, self.game.boxes, self.game.player, goal=goal, weight=weight, limit=limit)
+
+    def content(self, seed: int) -> str:
+        """Name the level of a seed, rotations and mirror images included."""
+        return content_hash(self._level(None, seed))
 
     def random_action(self) -> str:
         """Return random moves, as many as drawn between one and the variant's cap."""

@@ -104,7 +104,9 @@ def test_a_folder_without_levels_of_the_split_says_so(tmp_path: Path) -> None:
     assert SokobanEnv(levels=str(tmp_path), split="all").task_count == 1
 
 
-@pytest.mark.parametrize("variant", ENTRY.variants)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=pytest.mark.slow if name == "gym" else ()) for name in ENTRY.variants]
+)
 def test_the_shipped_panels_are_certified_as_the_solver_says(variant: str, scale: float) -> None:
     shipped = json.loads(PANELS.read_text())[variant]
     count = min(int(10 * scale), len(shipped["moves"]))
