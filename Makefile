@@ -19,10 +19,10 @@ PIP_INSTALL = $(BIN)/python -m pip install $(QUIET) --disable-pip-version-check 
 # One thread per test process: the tests use every core already.
 PYTEST = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest
 
-.PHONY: help demo lint check test bench soak docs clean
+.PHONY: help demo lint check test bench bench-gpu soak docs clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /make \1	/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /make \1	/' | expand -t 18
 
 demo: $(VENV)/.installed-hf ## install what the main job needs, and run it on a small example
 	@$(BIN)/agentbench demo
@@ -41,6 +41,9 @@ test: $(VENV)/.installed-dev ## every test, the slow ones too
 
 bench: $(VENV)/.installed-dev ## measure speed; JSON in .bench/ and a table
 	$(BIN)/python -m tests.benchmarks
+
+bench-gpu: $(VENV)/.installed-dev ## training on a GPU: speed, memory, learning; results in tests/benchmarks/results
+	$(BIN)/python -P -m tests.benchmarks.gpu --out tests/benchmarks/results/gpu.json
 
 soak: $(VENV)/.installed-dev ## the tests at SOAK_SCALE times their sizes; JSON in .bench/soak.json
 	@mkdir -p .bench

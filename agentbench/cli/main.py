@@ -66,6 +66,8 @@ def build(wanted: str | None) -> typer.Typer:
 
 def run() -> None:
     """Run the command line and leave with the exit code of the README's table."""
+    # A shell starts background jobs with SIGINT ignored; who sends it to us means it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)
     try:
         build(next((word for word in sys.argv[1:] if not word.startswith("-")), None))()

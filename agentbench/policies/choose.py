@@ -9,8 +9,12 @@ from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.policy import Policy
 from agentbench.policies import scripted
 
-NAMES = (*scripted.SCRIPTED, "human", "replay:RUN", "openai:NAME", "a checkpoint folder")
+NAMES = (*scripted.SCRIPTED, "human", "replay:RUN", "openai:NAME", "bundled:NAME", "a checkpoint folder")
 """What may be written, for messages and help."""
+
+
+BUNDLED = Path(__file__).parent.parent / "bundled"
+"""The folder of the trained checkpoints that come with AgentBench."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,21 @@ def choose_policy(model: str, options: ModelOptions | None = None) -> Policy:
         return scripted.replay(Path(rest))
     if colon and kind == "openai":
         return _openai(rest, options)
+    if colon and kind == "bundled":
+        return _checkpoint(str(bundled(rest)), options)
     return _checkpoint(model, options)
+
+
+def bundled(name: str) -> Path:
+    """Return the folder of a trained checkpoint that comes with AgentBench.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    known = sorted(path.parent.name for path in BUNDLED.glob("*/config.json"))
+    if name not in known:
+        raise UsageError(f"there is no bundled checkpoint {name!r}; known: {', '.join(known)}")
+    return BUNDLED / name
 
 
 def _openai(name: str, options: ModelOptions) -> Policy:

@@ -50,6 +50,7 @@ def init_model(
     intermediate: int = 256,
     kv_heads: int | None = None,
     words: Sequence[str] = (),
+    vocabulary: int | None = None,
     seed: int = 0,
     context: int = 4096,
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",
@@ -67,6 +68,7 @@ def init_model(
         intermediate: Width of the feed-forward layers.
         kv_heads: Key-value heads; as many as heads where None.
         words: What the tokenizer writes as one token, besides single bytes.
+        vocabulary: Rows of the embedding, where it is to be larger than the tokenizer (to measure speed).
         seed: Decides the weights.
         context: Positions that the model accepts.
         dtype: Type of the stored weights.
@@ -86,7 +88,7 @@ def init_model(
     path = Path(path)
     tokenizer = byte_tokenizer(words)
     config = _config(architecture)(
-        vocab_size=len(tokenizer),
+        vocab_size=vocabulary or len(tokenizer),
         hidden_size=hidden,
         num_hidden_layers=layers,
         num_attention_heads=heads,

@@ -5,7 +5,8 @@
     optimizer.safetensors                          moments of Adam, by parameter
     trainer.json                                   counters; all randomness follows from them and the seed
 
-A checkpoint is written under another name and renamed when it is complete, so that a kill leaves the one before.
+A run keeps `last`, `best` (on the valid panel), and one checkpoint per stage, named after it. A checkpoint is written
+under another name and renamed when it is complete, so that a kill leaves the one before.
 """
 
 import shutil
@@ -29,6 +30,8 @@ class Counters:
     stage: int = 0
     update: int = 0
     """Updates done within the stage."""
+    stage_finished: bool = False
+    """The stage came to its end, by its budget or by success."""
     total_updates: int = 0
     episodes: int = 0
     tokens: int = 0

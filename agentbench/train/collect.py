@@ -71,7 +71,7 @@ def collect(
     Raises:
         Failure: No episode at all could be played.
     """
-    began = time.process_time()
+    began, began_wall = time.process_time(), time.monotonic()
     attempts = play_all(plan, setting, policy, retries=retries)
     played = [trajectory for trajectory in attempts if trajectory.scored and trajectory.turns]
     if not played:
@@ -84,6 +84,7 @@ def collect(
         **_episode_metrics(played),
         **_entropies(played),
         "time/rollout_cpu_seconds": time.process_time() - began,
+        "time/rollout_seconds": time.monotonic() - began_wall,
     }
     return Experience(make_batch(played, rewards, groups), metrics)
 

@@ -58,6 +58,8 @@ class Optim(Table):
     critic_lr: Rate = 9e-4
     warmup: Whole = 6
     """Updates over which the learning rate rises to its value."""
+    final: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the learning rate that is left at the end of the budget; it falls linearly."""
     weight_decay: Amount = 0.0
     grad_norm: Rate = 1.0
     """The gradient is scaled down to this norm."""
@@ -111,6 +113,8 @@ class Stage(Table):
     episodes: Count = 128
     """Episodes per update."""
     lr: Rate = 2e-3
+    final: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the learning rate that is left at the end of the stage."""
     minibatches: Count = 4
     epochs: Count = 1
     until_success: Annotated[float, Field(gt=0, le=1)] | None = None

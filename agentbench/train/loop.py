@@ -58,18 +58,20 @@ def train(config: TrainConfig, *, resume: Path | None = None, listen: Listener |
 def _run_stage(shop: Workshop, number: int, listen: Listener) -> None:
     stage = shop.begin(number)
     counters = shop.counters
-    while not stage.is_over(counters):
+    while not (counters.stage_finished or stage.is_over(counters)):
         row = _update(shop, stage)
         over = stage.is_over(counters)
         every = shop.config.validation.every
         if over or (every and counters.update % every == 0):
             row |= _validate(shop, number)
             over = over or (stage.until_success is not None and row["valid/success"] >= stage.until_success)
+            counters.stage_finished = over
         shop.log(row)
         listen(row)
         if "valid/success" in row:
             shop.save("last")
         if over:
+            shop.save(stage.name)
             return
 
 
@@ -84,12 +86,11 @@ def _update(shop: Workshop, stage: Stage) -> Row:
     spec = config.reward_spec(setting.resolved)
     with shop.policy.together(0 if stage.demonstrates else len(plan)):
         experience = collect(plan, setting, shop.player(stage), spec, stage.gamma, retries=config.rollout.retries)
-    warm = min(1.0, (counters.update + 1) / (stage.optim.warmup + 1))
     learned = shop.learner.update(
         experience.batch,
         stage.algorithm,
         stage.optim,
-        warm=warm,
+        rate=stage.rate(counters),
         seed=derive("update", *name),
         frozen_actor=stage.frozen_actor,
     )

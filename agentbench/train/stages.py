@@ -37,8 +37,12 @@ class Stage:
         limits = {**self.budget.model_dump(), "total_updates": self.budget.updates}
         return any(limits[name] is not None and spent[name] >= limits[name] for name in _SPENT)
 
-    def left(self, counters: Counters) -> float:
-        """Return the share of the budget that is left, for progress."""
+    def rate(self, counters: Counters) -> float:
+        """Return the share of the learning rate at this update: rising over the warm-up, falling over the budget."""
+        rising = min(1.0, (counters.update + 1) / (self.optim.warmup + 1))
+        return rising * (self.optim.final + (1.0 - self.optim.final) * self._left(counters))
+
+    def _left(self, counters: Counters) -> float:
         limits = {**self.budget.model_dump(), "total_updates": self.budget.updates}
         used = [
             (getattr(counters, name) - counters.stage_start.get(name, 0.0)) / limits[name]
@@ -77,6 +81,7 @@ def _early(name: str, algorithm: Algorithm, config: TrainConfig, stage: StageCon
         update={
             "lr": stage.lr,
             "critic_lr": stage.lr,
+            "final": stage.final,
             "minibatches": stage.minibatches,
             "epochs": stage.epochs,
             "warmup": 0,

@@ -19,7 +19,7 @@ from agentbench.train.batch import Algorithm, Batch, Credit, Forward
 from agentbench.train.config import Optim, Regularise
 from agentbench.train.critic import ValueHead, explained_variance
 from agentbench.train.forward import Reader
-from agentbench.train.losses import aggregate, kl_penalty
+from agentbench.train.losses import aggregate, kl_penalty, truncated_importance_weights
 
 Metrics = dict[str, float]
 
@@ -62,7 +62,7 @@ class Learner:
         return torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
 
     def update(
-        self, batch: Batch, algorithm: Algorithm, optim: Optim, *, warm: float, seed: int, frozen_actor: bool = False
+        self, batch: Batch, algorithm: Algorithm, optim: Optim, *, rate: float, seed: int, frozen_actor: bool = False
     ) -> Metrics:
         """Learn from one batch.
 
@@ -70,18 +70,20 @@ class Learner:
             batch: Fresh experience.
             algorithm: What to make of it.
             optim: Learning rates, epochs and minibatches.
-            warm: Share of the learning rate, while it rises.
+            rate: Share of the learning rates at this update.
             seed: Decides how episodes are shuffled.
             frozen_actor: Change the critic alone.
 
         Returns:
             What to log.
         """
-        began = time.process_time()
+        began, began_wall = time.process_time(), time.monotonic()
+        sampled_bt = batch.logprobs_bt
+        batch, weights_bt = self._reread(batch)
         batch, ref_bt, metrics = self._refer_to(batch)
-        credit = algorithm.credit(batch)
+        credit = algorithm.credit(batch)._replace(weights_bt=weights_bt)
         metrics |= _credit_metrics(batch, credit, algorithm)
-        self._set_rates(optim, warm, frozen_actor=frozen_actor)
+        self._set_rates(optim, rate, frozen_actor=frozen_actor)
         log: dict[str, list[float]] = defaultdict(list)
         teaching_e = _teaching(batch, credit, algorithm)
         for epoch in range(optim.epochs):
@@ -91,9 +93,12 @@ class Learner:
                     self._step(batch, credit, ref_bt, teaching_e[chosen], algorithm, optim, log, frozen_actor)
         metrics |= {name: sum(values) / len(values) for name, values in log.items()}
         # Before the first step the weights are the sampler's: what differs there is numerical.
-        metrics["policy/logprob_mismatch"] = log["policy/logprob_distance"][0] if log else 0.0
+        first = log["policy/logprob_distance"][0] if log else 0.0
+        metrics["policy/logprob_mismatch"] = first if weights_bt is None else _distance(sampled_bt, batch)
         metrics.pop("policy/logprob_distance", None)
+        metrics["batch/tokens"] = float(batch.length_b.sum()) * optim.epochs
         metrics["time/update_cpu_seconds"] = time.process_time() - began
+        metrics["time/update_seconds"] = time.monotonic() - began_wall
         return metrics
 
     def _step(
@@ -153,15 +158,32 @@ class Learner:
             total = total + self.kl_coef * aggregate(kl_bt, mask_bt, "token-mean", denominator=tokens)
         return total, stats
 
+    def _reread(self, batch: Batch) -> tuple[Batch, Tensor | None]:
+        """Read old log-probabilities in the learner's own precision, where the sampler's is another.
+
+        Ratios are then taken against what the learner would have said, and the sampler's deviation is a truncated
+        importance weight: the decoupled form of `losses`.
+        """
+        if self.autocast is None:
+            return batch, None
+        old_bt = self._all_rows(self._read, batch)
+        weights_bt = truncated_importance_weights(old_bt, batch.logprobs_bt, batch.mask_bt, level="token", cap=2.0)
+        return replace(batch, logprobs_bt=old_bt), weights_bt
+
+    @torch.no_grad()
+    def _all_rows(self, read: Reader, batch: Batch) -> Tensor:
+        """Return the log-probabilities of all sampled tokens."""
+        logprobs_bt = torch.zeros_like(batch.logprobs_bt)
+        for index in micro_batches(batch, 8192):
+            part = batch.rows(index)
+            logprobs_bt[index, : part.token_ids_bt.shape[1]] = read(part).logprobs_bt.to(logprobs_bt.dtype)
+        return logprobs_bt
+
     def _refer_to(self, batch: Batch) -> tuple[Batch, Tensor | None, Metrics]:
         """Ask the reference; take the KL from the reward if it belongs there; steer the coefficient."""
         if self._refer is None:
             return batch, None, {}
-        ref_bt = torch.zeros_like(batch.logprobs_bt)
-        with torch.no_grad():
-            for index in micro_batches(batch, 8192):
-                part = batch.rows(index)
-                ref_bt[index, : part.token_ids_bt.shape[1]] = self._refer(part).logprobs_bt.to(ref_bt.dtype)
+        ref_bt = self._all_rows(self._refer, batch)
         mask_bt = batch.mask_bt
         kl = float(((batch.logprobs_bt - ref_bt) * mask_bt).sum() / mask_bt.sum())
         metrics = {"policy/kl_reference": kl, "policy/kl_coef": self.kl_coef}
@@ -174,12 +196,12 @@ class Learner:
             self.kl_coef *= 1 + error * batch.episodes / self.regularise.kl_horizon
         return batch, ref_bt, metrics
 
-    def _set_rates(self, optim: Optim, warm: float, *, frozen_actor: bool) -> None:
+    def _set_rates(self, optim: Optim, rate: float, *, frozen_actor: bool) -> None:
         groups = self.optimizer.param_groups
-        groups[0]["lr"] = 0.0 if frozen_actor else optim.lr * warm
+        groups[0]["lr"] = 0.0 if frozen_actor else optim.lr * rate
         groups[0]["weight_decay"] = optim.weight_decay
         if len(groups) > 1:
-            groups[1]["lr"] = optim.critic_lr * warm
+            groups[1]["lr"] = optim.critic_lr * rate
 
 
 def micro_batches(batch: Batch, limit: int) -> Iterator[Tensor]:
@@ -207,6 +229,12 @@ def _teaching(batch: Batch, credit: Credit, algorithm: Algorithm) -> Tensor:
     signal_b = credit.advantages_bt.abs().sum(-1) > 0
     taught: Tensor = torch.unique(batch.episode_b[signal_b])
     return taught
+
+
+def _distance(logprobs_bt: Tensor, batch: Batch) -> float:
+    """Return the mean distance of log-probabilities from the batch's."""
+    mask_bt = batch.mask_bt
+    return float(((logprobs_bt - batch.logprobs_bt).abs() * mask_bt).sum() / mask_bt.sum())
 
 
 def _credit_metrics(batch: Batch, credit: Credit, algorithm: Algorithm) -> Metrics:

@@ -87,7 +87,7 @@ class Workshop:
             self.learner.kl_coef = self.counters.kl_coef
             self.policy.update(self._publish)
         elif self.counters.stage != number or not self.counters.stage_start:
-            self.counters.stage, self.counters.update = number, 0
+            self.counters.stage, self.counters.update, self.counters.stage_finished = number, 0, False
             self.counters.stage_start = {name: getattr(self.counters, name) for name in _TOTALS}
         self._pending = None
         return stage

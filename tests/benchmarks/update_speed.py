@@ -76,7 +76,7 @@ def measure(size: str) -> dict[str, Any]:
     ways: dict[str, Callable[[], Any]] = {"bare forward and backward": lambda: bare(model, batch, optim)}
     for name in ("turn-ppo", "token-ppo"):
         algorithm = ALGORITHMS[name]()
-        ways[name] = lambda algorithm=algorithm: learner.update(batch, algorithm, optim, warm=1.0, seed=0)  # type: ignore[misc]
+        ways[name] = lambda algorithm=algorithm: learner.update(batch, algorithm, optim, rate=1.0, seed=0)  # type: ignore[misc]
     best: dict[str, float] = {}
     for _ in range(REPEATS):
         for name, way in ways.items():

@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import json
+import signal
 import sys
 import termios
 from pathlib import Path
@@ -11,6 +12,8 @@ from agentbench.core.policy import EpisodeContext
 from agentbench.core.types import Message, Sampling
 from agentbench.policies.human import HumanPolicy, Quit
 from agentbench.testing import ECHO, resolve_fake
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where the tests run in the background
 
 
 async def play() -> list[str]:
