@@ -32,7 +32,10 @@ VERBS = {
     "envs": Verb("envs:app", "List, describe, check and begin environments."),
     "model": Verb("model:app", "Make small models."),
     "doctor": Verb("doctor:doctor", "Say what is installed here and what each missing part would be for."),
-    "demo": Verb("demo:demo", "Evaluate an untrained model between its floor (random) and its ceiling (oracle)."),
+    "demo": Verb(
+        "demo:demo",
+        "Evaluate a small trained agent on Sokoban beside random play, its supervised stage and the oracle.",
+    ),
 }
 
 

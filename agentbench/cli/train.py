@@ -36,7 +36,7 @@ def train(
     for setting in settings or []:
         _put(values, setting)
     recipe = TrainConfig.parse(values)
-    trained = _run(recipe, resume, json=json)
+    trained = run_training(recipe, resume, json=json)
     if json:
         emit(
             event="done",
@@ -52,8 +52,8 @@ def train(
     _draw(trained.run_dir)
 
 
-def _run(recipe: Any, resume: Path | None, *, json: bool) -> Any:
-    """Train with progress."""
+def run_training(recipe: Any, resume: Path | None = None, *, json: bool = False) -> Any:
+    """Train with progress on stderr, and on stdout as JSON lines where that is wanted."""
     from agentbench.cli.console import emit
     from agentbench.train.loop import train as run
 
@@ -104,8 +104,23 @@ def _values(config: Path | None, resume: Path | None) -> dict[str, Any]:
         return read_toml(resume / "config.toml")
     if config is None:
         return {}
-    bundled = Path(__file__).parent.parent / "recipes" / f"{config}.toml"
-    return read_toml(bundled if not config.exists() and bundled.is_file() else config)
+    return read_toml(config) if config.exists() else bundled_recipe(str(config))
+
+
+def bundled_recipe(name: str) -> dict[str, Any]:
+    """Read a recipe that comes with AgentBench.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    from agentbench.evaluate.config import read_toml
+
+    folder = Path(__file__).parent.parent / "recipes"
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.toml")))
+        raise UsageError(f"there is no recipe {name}: neither a file nor one of {known}")
+    return read_toml(path)
 
 
 def _put(values: dict[str, Any], setting: str) -> None:

@@ -94,7 +94,8 @@ def _first_and_last(rows: Sequence[Row]) -> list[tuple[Row, str, str]]:
 
 def _line(axes: "Axes", rows: Sequence[Row], name: str) -> None:
     axes.plot(*_points(rows, name), color=STAGE_COLOURS[-1], linewidth=1.2, label="as sampled")
-    axes.set_ylabel(f"{name.partition('/')[2]}, {METRICS[name].unit}")
+    quantity, unit = name.partition("/")[2], METRICS[name].unit
+    axes.set_ylabel(quantity if quantity == unit else f"{quantity}, {unit}")
 
 
 def _points(rows: Sequence[Row], name: str) -> tuple[list[int], list[float]]:
@@ -106,10 +107,16 @@ def _mark_stages(axes: Sequence["Axes"], rows: Sequence[Row]) -> None:
     """Shade each stage and name it."""
     stages = list(dict.fromkeys(row["stage"] for row in rows))
     colours = STAGE_COLOURS[-len(stages) :] if stages else ()
-    for stage, colour in zip(stages, colours, strict=False):
+    for number, (stage, colour) in enumerate(zip(stages, colours, strict=False)):
         updates = [row["update"] for row in rows if row["stage"] == stage]
         for ax in axes:
             ax.axvspan(updates[0] - 0.5, updates[-1] + 0.5, color=colour, alpha=0.08, linewidth=0)
         axes[0].annotate(
-            stage, (updates[0], 1.0), xycoords=("data", "axes fraction"), fontsize=8, color=colour, va="bottom"
+            stage,
+            (updates[0], 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 2 + 10 * (number % 2)),  # neighbours stand at different heights, for a stage may be short
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
         )

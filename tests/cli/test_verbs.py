@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from agentbench.core.records import RunDirectory
 from agentbench.core.registry import environments
 from tests.cli.command import agentbench, assert_one_clear_line
@@ -90,3 +92,18 @@ def test_the_help_of_a_verb_is_the_first_line_of_its_function() -> None:
         if not isinstance(target, typer.Typer):
             first = str(target.__doc__).partition("\n")[0]
             assert verb.help.rstrip(".") in first or first.rstrip(".") in verb.help
+
+
+@pytest.mark.slow
+def test_the_demo_evaluates_the_bundled_agent_between_its_floor_and_its_ceiling(tmp_path: Path) -> None:
+    done = agentbench("demo", "--episodes", "40", cwd=tmp_path, OMP_NUM_THREADS="1")
+    assert done.code == 0, done.err
+    rates = {
+        name: float(line.removeprefix(name).split("%")[0])
+        for line in done.err.splitlines()
+        for name in ("random play", "taught by the oracle", "then turn-PPO", "the oracle")
+        if line.startswith(name) and "%" in line
+    }
+    assert rates["random play"] < 50 < rates["taught by the oracle"] <= 100
+    assert rates["then turn-PPO"] > 70
+    assert rates["the oracle"] == 100
