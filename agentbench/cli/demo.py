@@ -1,5 +1,6 @@
 """`agentbench demo`: the main job on a trained agent that comes with the package, between its floor and its ceiling."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,11 +19,9 @@ def demo(
     from agentbench.cli.console import say, say_table
     from agentbench.core.errors import PrerequisiteError
 
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise PrerequisiteError(f"the demo needs {error.name}: install AgentBench with the extra [hf]") from error
+    for name in ("torch", "transformers"):
+        if find_spec(name) is None:
+            raise PrerequisiteError(f"the demo needs {name}: install AgentBench with the extra [hf]")
     supervised, trained = _train(out) if train else ("bundled:sokoban-tiny-supervised", "bundled:sokoban-tiny")
     names = {
         "random": "random play",
