@@ -55,13 +55,13 @@ class EnvEntry:
     """Everything about an environment that can be known without starting it."""
 
     name: str
-    title: str
-    """As the field writes it: `Sokoban`, `ALFWorld`; also the name in gymnasium's registry."""
+    title: str = field(default="", kw_only=True)
+    """As the field writes it: `Sokoban`, `ALFWorld`; also the name in gymnasium's registry. Empty: from the name."""
     version: int
     """Grows when results may change."""
     entry_point: str
-    """`module:Class`; the constructor takes the variant's kwargs and `split`."""
-    summary: str
+    """`module:Class`, in a file of its own also `:Class`; the constructor takes the variant's kwargs and `split`."""
+    summary: str = field(default="", kw_only=True)
     """What it tests, in one line."""
     instructions: str
     """What the agent is told before the first observation."""
@@ -83,6 +83,10 @@ class EnvEntry:
     source: str = ""
     """Where the task comes from: paper and original code."""
     context: str = "full"
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", self.name.capitalize())
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +150,19 @@ class Resolved:
             **extra: Further constructor arguments that do not change tasks (`render_mode`).
 
         Raises:
-            UsageError: The environment does not take one of the arguments.
+            UsageError: The environment does not take one of the arguments, or its entry point names no `Env`.
         """
-        cls = _load(self.entry.entry_point, self.origin)
+        cls = _load(self.entry, self.origin)
         try:
             env = cls(**self.kwargs, split=self.split, **extra)
         except TypeError as error:
             if "argument" not in str(error):
                 raise
             raise UsageError(f"{self.id}: {error}") from error
-        assert isinstance(env, Env), f"{self.entry.entry_point} is no agentbench.Env"
+        if not isinstance(env, Env):
+            raise UsageError(
+                f"{self.id}: {self.entry.entry_point} makes a {type(env).__name__}, expected agentbench.Env"
+            )
         return env
 
 
@@ -175,7 +182,7 @@ def make(name: str, *, split: str | None = None, render_mode: str | None = None,
     return resolve(name, split=split, **kwargs).make(**extra)
 
 
-def resolve(name: str, *, split: str | None = None, **kwargs: Any) -> Resolved:
+def resolve(name: str, /, *, split: str | None = None, **kwargs: Any) -> Resolved:
     """Find out what a name means, without starting anything.
 
     Raises:
@@ -294,11 +301,22 @@ def _load_file(path: str) -> ModuleType:
     return module
 
 
-def _load(entry_point: str, origin: str) -> Any:
-    """Load a class named `module:Class`; in a file, `Class` or `:Class` names one of its own."""
-    module_name, _, attribute = entry_point.rpartition(":")
-    if module_name:
-        module = importlib.import_module(module_name)
+def _load(entry: EnvEntry, origin: str) -> Any:
+    """Load the class of an entry; in a file, `Class`, `:Class` and `file:Class` name one of its own.
+
+    Raises:
+        UsageError: The entry point names no module, or nothing in it.
+    """
+    module_name, _, attribute = entry.entry_point.rpartition(":")
+    if origin.endswith(".py") and module_name in ("", Path(origin).stem):
+        module = _load_file(origin)
     else:
-        module = _load_file(origin) if origin.endswith(".py") else importlib.import_module(origin)
+        try:
+            module = importlib.import_module(module_name or origin)
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{entry.name}: its entry point {entry.entry_point!r} cannot be imported: {error}"
+            ) from error
+    if not hasattr(module, attribute):
+        raise UsageError(f"{entry.name}: its entry point {entry.entry_point!r} names no class that is there")
     return getattr(module, attribute)

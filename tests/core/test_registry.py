@@ -12,7 +12,8 @@ import agentbench
 from agentbench.core import registry
 from agentbench.core.env import Env
 from agentbench.core.errors import UsageError
-from agentbench.core.registry import environments, make, resolve
+from agentbench.core.registry import EnvEntry, Variant, environments, make, resolve
+from agentbench.core.rewards import RewardSpec
 from agentbench.testing import EchoEnv
 
 FILE = """
@@ -110,6 +111,36 @@ def test_a_file_that_defines_an_entry_is_an_environment(louder: str) -> None:
     assert few.origin == louder
     with pytest.raises(UsageError, match="no split 'test'"):
         resolve(f"{louder}/few:test")
+
+
+@pytest.mark.parametrize("entry_point", [":Louder", "Louder", "louder:Louder"])
+def test_a_file_names_its_class_with_or_without_its_own_name(louder: str, entry_point: str) -> None:
+    Path(louder).write_text(FILE.replace(":Louder", entry_point))
+    assert isinstance(make(louder), EchoEnv)
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "message"),
+    [
+        (":Nobody", "names no class"),
+        ("no_such_module:Louder", "cannot be imported: No module named"),
+        (":Variant", "makes a Variant, expected agentbench.Env"),
+    ],
+)
+def test_an_entry_point_that_names_nothing_is_a_users_mistake(louder: str, entry_point: str, message: str) -> None:
+    text = FILE.replace(":Louder", entry_point).replace('{"length": 2}', "{}")
+    Path(louder).write_text(text + "\nclass Variant:\n    def __init__(self, **kwargs: object) -> None: ...\n")
+    with pytest.raises(UsageError, match=message):
+        make(f"{louder}/few:train")
+
+
+def test_an_entry_needs_neither_title_nor_summary() -> None:
+    entry = EnvEntry("shouting", 0, ":Louder", "Shout.", 3, RewardSpec(), {"loud": Variant()})
+    assert (entry.title, entry.summary) == ("Shouting", "")
+
+
+def test_an_argument_may_be_called_name() -> None:
+    assert resolve("sokoban", name="x").kwargs["name"] == "x"
 
 
 @pytest.mark.parametrize(
