@@ -46,13 +46,15 @@ def list_(json: Json = False) -> None:
 def info(name: Annotated[str, typer.Argument(help="name[/variant]")], json: Json = False) -> None:
     """Describe one environment, and show the beginning of its first task."""
     from agentbench.cli.console import emit, say, say_table
+    from agentbench.core.errors import before_any_episode
     from agentbench.core.registry import resolve
 
     resolved = resolve(name)
     entry = resolved.entry
-    env = resolved.make()
-    observation, _ = env.reset(seed=0)
-    env.close()
+    with before_any_episode(f"{resolved.id} cannot be shown"):
+        env = resolved.make()
+        observation, _ = env.reset(seed=0)
+        env.close()
     if json:
         emit(
             id=resolved.id,
@@ -79,7 +81,7 @@ def info(name: Annotated[str, typer.Argument(help="name[/variant]")], json: Json
 @app.command()
 def check(
     name: Annotated[str, typer.Argument(help="name[/variant], or a Python file that defines ENTRY.")],
-    episodes: Annotated[int, typer.Option("--episodes", "-n", help="Tasks that each check plays.")] = 5,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Tasks that each check plays.")] = 5,
     every: Annotated[bool, typer.Option("--all", help="Check every variant, not only the named one.")] = False,
 ) -> None:
     """Try an environment against the contract: seeds, oracle, silence, hostile actions, snapshots."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from agentbench.core.env import Env, Step
-from agentbench.core.errors import EpisodeOver, Unsolvable
+from agentbench.core.errors import EpisodeOver, Unsolvable, describe
 from agentbench.core.registry import Resolved
 from agentbench.core.seeding import generator
 
@@ -51,9 +51,15 @@ def check_env(
         AssertionError: A rule is broken; the message says which, and where.
     """
     for check in _CHECKS:
-        check(resolved, episodes, hostile)
+        rule = check.__name__.removeprefix("_").replace("_", " ")
+        try:
+            check(resolved, episodes, hostile)
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{rule}: the environment raised {describe(error)}") from error
         if report is not None:
-            report(check.__name__.removeprefix("_").replace("_", " "))
+            report(rule)
 
 
 def play_random(env: Env, seed: int, *, limit: int, options: dict[str, Any] | None = None) -> Episode:

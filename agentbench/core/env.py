@@ -111,8 +111,9 @@ class Env(gymnasium.Env[str, str]):
 
         Raises:
             Unsolvable: There is no such plan, or none was found within the search's budget.
+            NotImplementedError: The environment has no oracle.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no oracle")
 
     def content(self, seed: int) -> str | None:
         """Name the task that a seed gives: equal names are equal tasks, symmetric copies included.
@@ -124,7 +125,7 @@ class Env(gymnasium.Env[str, str]):
 
     def random_action(self) -> str:
         """Return a well-formed, uninformed action, drawn from `self.action_random`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no random_action")
 
     def snapshot(self) -> bytes:
         """Return the present state, to be restored here or in another instance with the same arguments.

@@ -11,8 +11,10 @@ An error belongs to one of three worlds, and the class says which:
 `boundary()` is the only place where a foreign exception becomes a `Failure`; only the episode loop uses it.
 """
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar, Literal
 
 Cause = Literal["environment", "policy", "provider", "sandbox", "memory", "timeout"]
@@ -123,3 +125,28 @@ def boundary(cause: Cause) -> Iterator[None]:
         raise Failure("memory", f"{type(error).__name__}: {error}") from error
     except Exception as error:
         raise Failure(cause, f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def before_any_episode(what: str) -> Iterator[None]:
+    """Make one clear line of whatever an environment raises while there is no episode yet to record it in.
+
+    Args:
+        what: What was being tried, for the line: "guess/small@0 cannot be started".
+
+    Raises:
+        UsageError: Its code or its arguments are wrong; the message says where it broke.
+    """
+    try:
+        yield
+    except AgentBenchError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{what}: {describe(error)}") from error
+
+
+def describe(error: Exception) -> str:
+    """Write an exception in one line: its type, its message, and the line of code that raised it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    message = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return f"{message} ({Path(frame.filename).name}, line {frame.lineno})"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentbench.core.env import Env
-from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, UsageError
+from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, UsageError, before_any_episode
 from agentbench.core.policy import Policy, is_scripted
 from agentbench.core.records import Planned, Row, RunDirectory, RunWriter, digest, write_json, write_text
 from agentbench.core.registry import Resolved
@@ -68,12 +68,14 @@ def plan_tasks(resolved: Resolved, episodes: int, trials: int, seed: int) -> lis
 
     Raises:
         NothingSelected: No episode is selected.
+        UsageError: The environment cannot be started with its arguments.
     """
-    env = resolved.make()
-    try:
-        seeds = _distinct(env, episodes, seed) if env.task_count is None else range(min(episodes, env.task_count))
-    finally:
-        env.close()
+    with before_any_episode(f"{resolved.id} cannot be started with {dict(resolved.kwargs)}"):
+        env = resolved.make()
+        try:
+            seeds = _distinct(env, episodes, seed) if env.task_count is None else range(min(episodes, env.task_count))
+        finally:
+            env.close()
     if not seeds:
         raise NothingSelected(f"{resolved.id}:{resolved.split} with --episodes {episodes} selects no episode")
     tasks = [(digest(resolved.digest, task_seed)[:16], task_seed) for task_seed in seeds]
@@ -237,6 +239,10 @@ class _Book:
         return Evaluated(self.run.path, status, self.write(status))
 
 
+SHOWN = 300
+"""Characters of a failure's message that the verdict on a run repeats."""
+
+
 def require_valid(evaluated: Evaluated) -> None:
     """Refuse a run with too many unscored episodes.
 
@@ -246,7 +252,9 @@ def require_valid(evaluated: Evaluated) -> None:
     if evaluated.status == "invalid":
         summary = evaluated.summary
         causes = ", ".join(f"{cause} {count}" for cause, count in summary["failures"].items()) or "none recorded"
+        messages = [row["failure"]["message"] for row in RunDirectory(evaluated.run_dir).rows() if row["failure"]]
+        last = f", the last one {messages[-1][:SHOWN]}" if messages else ""
         raise RunInvalid(
-            f"only {summary['scored']} of {summary['planned']} episodes were scored (failures: {causes}); "
+            f"only {summary['scored']} of {summary['planned']} episodes were scored (failures: {causes}{last}); "
             f"resume with --resume {evaluated.run_dir}"
         )

@@ -40,6 +40,8 @@ def test_0_done_and_valid(tmp_path: Path) -> None:
         (["--model", "oracle", "--env", "sokoban", "--trials", "0"], ["trials = 0"]),
         (["--model", "oracle", "--env", "sokoban", "--context", "tail"], ["full, window:K"]),
         (["--model", "oracle", "--env", "sokoban", "-E", "boxes"], ["-E takes key=value"]),
+        (["--model", "oracle", "--env", "sokoban", "-E", "rows=many"], ["cannot be started with", "TypeError", "line"]),
+        (["--model", "oracle", "--env", "sokoban", "-E", "rows=6.5"], ["cannot be started with", "TypeError", "line"]),
         (["--model", "oracle", "--env", "sokoban", "--config", "nowhere.toml"], ["cannot read the configuration"]),
         (["--resume", "nowhere"], ["no run directory nowhere"]),
         (["--resume", "."], ["config.toml"]),
@@ -77,7 +79,8 @@ def test_3_too_many_failures(tmp_path: Path, broken: Path) -> None:
     arguments = ("--model", "oracle", "--env", broken, "-E", "fail_on=[1, 2]", "--retries", 0, "--json")
     done = agentbench("eval", *arguments, cwd=tmp_path)
     assert done.code == 3
-    assert "error: only 2 of 4 episodes were scored (failures: environment 2); resume with --resume" in done.err
+    assert "error: only 2 of 4 episodes were scored (failures: environment 2, the last one RuntimeError:" in done.err
+    assert "resume with --resume" in done.err
     assert "Traceback" not in done.err
     last = done.events[-1]
     assert (last["status"], last["summary"]["coverage"], last["summary"]["success"]) == ("invalid", 0.5, 0.5)

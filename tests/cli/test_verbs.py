@@ -38,6 +38,15 @@ def test_a_new_environment_passes_its_check_and_can_be_evaluated(tmp_path: Path)
     assert_one_clear_line(agentbench("envs", "new", "no/folder/guess.py", cwd=tmp_path), 3, "cannot write")
 
 
+def test_an_environment_that_breaks_is_blamed_with_its_own_line_of_code(tmp_path: Path, words: Path) -> None:
+    words.write_text(words.read_text().replace("observation, info = super().reset(**kwargs)", "raise KeyError('door')"))
+    told = ("KeyError: 'door' (words.py, line 16)",)
+    assert_one_clear_line(agentbench("envs", "info", words, cwd=tmp_path), 2, "cannot be shown", *told)
+    checked = agentbench("envs", "check", words, cwd=tmp_path)
+    assert checked.code == 7
+    assert "words/plain@0 breaks the contract" in checked.err and told[0] in checked.err
+
+
 def test_replay_says_what_it_replayed(tmp_path: Path) -> None:
     run = agentbench("eval", "-m", "random", "-e", "sokoban", "-n", 4, "--json", cwd=tmp_path).events[-1]["run_dir"]
     done = agentbench("replay", run, "--episodes", 2, "--json", cwd=tmp_path)

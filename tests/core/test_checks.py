@@ -53,6 +53,11 @@ class SpeechlessReset(Sound):
         return None, {}
 
 
+class BreaksInReset(Sound):
+    def reset(self, **kwargs: Any) -> Any:
+        raise KeyError("door")
+
+
 class NoInfo(Sound):
     def reset(self, **kwargs: Any) -> Any:
         return super().reset(**kwargs)[0], None
@@ -249,6 +254,7 @@ def resolved(cls: type[Env]) -> Resolved:
 
 BROKEN: dict[type[Env], str] = {
     SpeechlessReset: "returned NoneType, not a text",
+    BreaksInReset: "reset answers with text and info: the environment raised KeyError: 'door' (test_checks.py, line",
     NoInfo: "returned NoneType, not an info dict",
     IntegerReward: "a reward is a float, not int",
     Undecided: "truncated is a bool",
