@@ -8,7 +8,9 @@ import typer
 
 def replay(
     run: Annotated[Path, typer.Argument(help="Run directory.")],
-    episodes: Annotated[int | None, typer.Option("--episodes", "-n", help="Episodes to replay; all if absent.")] = None,
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", "-n", min=1, help="Episodes to replay; all if absent.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
 ) -> None:
     """Play recorded actions again, and compare rewards, observations and hashes."""
@@ -16,19 +18,24 @@ def replay(
     from agentbench.core.errors import IntegrityError, NothingSelected
     from agentbench.core.records import RunDirectory
     from agentbench.evaluate.replay import replay as play_again
+    from agentbench.evaluate.replay import summary_difference
 
     played, different = 0, 0
-    for result in play_again(RunDirectory.open(run), limit=episodes):
+    directory = RunDirectory.open(run)
+    for result in play_again(directory, limit=episodes):
         played += 1
         different += result.difference is not None
         if json:
             emit(event="replayed", key=result.key, difference=result.difference)
         elif result.difference is not None:
             say(f"{result.key}: {result.difference}")
+    false = summary_difference(directory)
     if json:
-        emit(event="done", run_dir=str(run), replayed=played, different=different)
+        emit(event="done", run_dir=str(run), replayed=played, different=different, summary=false)
     if played == 0:
         raise NothingSelected(f"{run} has no scored episode to replay")
     if different:
         raise IntegrityError(f"{different} of {played} episodes of {run} do not replay as recorded")
+    if false:
+        raise IntegrityError(f"{run}: {false}")
     say(f"{played} episodes replayed: rewards, observations and hashes are as recorded")

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from agentbench.core.env import Env
 from agentbench.core.errors import IntegrityError, UsageError
-from agentbench.core.records import Planned, Row, RunDirectory, row_of, turn_hash
+from agentbench.core.records import Planned, Row, RunDirectory, canonical, row_of, turn_hash
 from agentbench.core.registry import Resolved, resolve
 from agentbench.core.types import Trajectory
+from agentbench.metrics.collect import summarise
 from agentbench.rollout.episode import understood
 
 
@@ -43,6 +44,18 @@ def replay(run: RunDirectory, *, limit: int | None = None) -> Iterator[Replayed]
             yield Replayed(row["key"], _difference(env, run, row, plan.get(row["key"])))
     finally:
         env.close()
+
+
+def summary_difference(run: RunDirectory) -> str | None:
+    """Compare what run.json says of a run that ended with what its plan and rows say; None if nothing differs."""
+    state = run.state
+    if state["status"] not in ("complete", "invalid"):
+        return None  # It may go on; what it has so far is no result.
+    true = summarise(run.plan(), run.rows())
+    false = [
+        name for name in true if name in state["summary"] and canonical(state["summary"][name]) != canonical(true[name])
+    ]
+    return f"run.json says another {', '.join(false)} than plan.jsonl and episodes.jsonl" if false else None
 
 
 def environment_of(run: RunDirectory) -> Resolved:

@@ -58,6 +58,20 @@ def test_replay_says_what_it_replayed(tmp_path: Path) -> None:
     assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 5, "no scored episode")
 
 
+def test_replay_finds_a_summary_that_its_rows_do_not_bear_out(tmp_path: Path) -> None:
+    run = agentbench("eval", "-m", "oracle", "-e", "sokoban", "-n", 4, "--json", cwd=tmp_path).events[-1]["run_dir"]
+    rows, state = tmp_path / run / "episodes.jsonl", tmp_path / run / "run.json"
+    true = rows.read_text(), state.read_text()
+    rows.write_text(true[0].partition("\n")[0] + "\n")
+    said = "run.json says another success, low, high, scored, coverage"
+    assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 7, said)
+    rows.write_text(true[0])
+    state.write_text(true[1].replace('"reward_low"', '"forged": 0, "reward_low"').replace('"n": 4', '"n": 5'))
+    assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 7, "run.json says another n than")
+    state.write_text(true[1])
+    assert agentbench("replay", run, cwd=tmp_path).code == 0
+
+
 def test_doctor_says_what_is_here_and_what_is_not(tmp_path: Path) -> None:
     done = agentbench("doctor", "--json", cwd=tmp_path)
     assert done.code == 0
