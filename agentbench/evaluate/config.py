@@ -1,5 +1,6 @@
 """The configuration of an evaluation: every flag of `agentbench eval`, every key of its TOML file."""
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,7 +89,8 @@ class EvalConfig(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
+            # A key that is missing may be the unknown one, misspelt.
+            first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
             key = ".".join(str(part) for part in first["loc"])
             raise UsageError(_explain(key, first, tuple(cls.model_fields))) from error
 
@@ -163,7 +165,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _explain(key: str, error: Mapping[str, Any], known: tuple[str, ...]) -> str:
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; known: {', '.join(known)}"
+        near = difflib.get_close_matches(key, known, n=1)
+        return f"unknown key {key!r}; {f'did you mean {near[0]!r}? ' if near else ''}known: {', '.join(known)}"
     if error["type"] == "missing":
         return f"--{key.replace('_', '-')} is missing"
     return f"{key} = {error['input']!r}: {error['msg'][:1].lower()}{error['msg'][1:]}"

@@ -18,7 +18,9 @@ MINIMAL: dict[str, Any] = {"model": "oracle", "env": "sokoban"}
     [
         ({"model": "oracle"}, "--env is missing"),
         ({"env": "sokoban"}, "--model is missing"),
-        ({**MINIMAL, "epsiodes": 3}, "unknown key 'epsiodes'; .*episodes"),
+        ({**MINIMAL, "epsiodes": 3}, "unknown key 'epsiodes'; did you mean 'episodes'"),
+        ({**MINIMAL, "zzz": 3}, "unknown key 'zzz'; known: model, env, "),
+        ({"modell": "oracle", "env": "sokoban"}, "unknown key 'modell'; did you mean 'model'"),
         ({**MINIMAL, "episodes": -1}, "episodes = -1: input should be greater than or equal to 0"),
         ({**MINIMAL, "trials": 0}, "trials = 0"),
         ({**MINIMAL, "episodes": "many"}, "episodes = 'many': .*integer"),
