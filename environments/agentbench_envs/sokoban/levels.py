@@ -8,6 +8,7 @@ before it plays backwards.
 
 import codecs
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -36,6 +37,9 @@ _CODES = {glyph: code for glyphs in (XSB_GLYPHS, RAGEN_GLYPHS) for code, glyph i
 """Both alphabets together: no glyph means two things."""
 
 _TENTHS: tuple[Split, ...] = ("train",) * 8 + ("valid", "test")
+
+_REMARK = re.compile(r"\s*(;|[A-Za-z]+ *:)")
+"""What stands around the levels of a collection: `; 3`, `Title: Four corners`, `Author: ...`."""
 
 OPEN_BORDER = "the level has an open border; expected walls (#) around player, boxes and targets"
 
@@ -140,12 +144,13 @@ class Level(NamedTuple):
 def parse(text: str) -> Level:
     """Read one level from XSB text; the agent's glyphs are understood too.
 
-    Empty lines around it are dropped, short lines are filled up, and floor outside the walls becomes wall.
+    Comments, titles and empty lines around it are dropped, short lines are filled up, and floor outside the walls
+    becomes wall.
 
     Raises:
         UsageError: An unknown glyph, or what `Level.check` refuses.
     """
-    lines = [line.rstrip() for line in text.split("\n")]
+    lines = ["" if _REMARK.match(line) else line.rstrip() for line in text.split("\n")]
     while lines and not lines[0]:
         del lines[0]
     while lines and not lines[-1]:

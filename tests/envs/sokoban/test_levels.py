@@ -42,6 +42,11 @@ def test_ragged_lines_and_surrounding_blanks_are_filled() -> None:
     assert parse("\n  ####\r\n###@ #\n# $ .#\n######\n\n").xsb == "######\n###@ #\n# $ .#\n######"
 
 
+def test_the_remarks_of_a_collection_are_no_part_of_a_level() -> None:
+    assert parse(f"; 7\n\n{XSB}\n") == parse(XSB)
+    assert parse(f"Title: Four corners\r\n{XSB}\n\nAuthor: N. N.\n; the end") == parse(XSB)
+
+
 @pytest.mark.parametrize(
     ("xsb", "complaint"),
     [
