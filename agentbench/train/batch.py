@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from agentbench.core.types import Trajectory, Turn
-from agentbench.train.ratios import turn_ends, turn_starts
+from agentbench.train.ratios import Level, turn_ends, turn_starts
 
 
 class Forward(NamedTuple):
@@ -64,6 +64,11 @@ class Algorithm(Protocol):
     @property
     def critic(self) -> str:
         """`none`, `token` or `turn`."""
+        ...
+
+    @property
+    def unit(self) -> Level:
+        """What its ratio is of; the importance of a stale sample is that of the same unit."""
         ...
 
     def credit(self, batch: "Batch") -> Credit:

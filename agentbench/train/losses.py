@@ -212,6 +212,7 @@ def truncated_importance_weights(
     cap: float,
     floor: float = 0.0,
     turn_bt: Tensor | None = None,
+    episode_b: Tensor | None = None,
 ) -> Tensor:
     """Return min(pi_old / pi_rollout, cap) per token, turn or sequence, a constant; 0 off the mask.
 
@@ -227,8 +228,9 @@ def truncated_importance_weights(
         cap: Upper bound.
         floor: Lower bound.
         turn_bt: Index of the turn, at level `turn`.
+        episode_b: See `log_ratio`, at level `sequence`.
     """
-    log_weights_bt = log_ratio(old_bt, rollout_bt, mask_bt, turn_bt, level=level, reduce="product")
+    log_weights_bt = log_ratio(old_bt, rollout_bt, mask_bt, turn_bt, level=level, reduce="product", episode_b=episode_b)
     return torch.where(mask_bt.bool(), log_weights_bt.exp().clamp(floor, cap), 0.0)
 
 

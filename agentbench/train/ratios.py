@@ -32,6 +32,7 @@ def log_ratio(
     *,
     level: Level,
     reduce: Reduction,
+    episode_b: Tensor | None = None,
 ) -> Tensor:
     """Return log rho of the segment that each token belongs to, copied to all tokens of the segment; 0 off the mask.
 
@@ -46,6 +47,8 @@ def log_ratio(
         turn_bt: Index of the turn, [b, t]; read at level `turn` only, elsewhere it may be None.
         level: What a segment is.
         reduce: How a segment's tokens make one ratio; at level `token` both are the same.
+        episode_b: Index of each row's episode, [b]. At level `sequence` the rows of an episode then share one ratio;
+            None gives each row its own.
 
     Raises:
         ValueError: Shapes that differ, an unknown level or reduction, or sampled tokens without a turn.
@@ -60,7 +63,7 @@ def log_ratio(
     elif level == "turn":
         pooled_bt = _pool(difference_bt, turns_on(mask, turn_bt), reduce)
     else:
-        pooled_bt = _pool(difference_bt, mask.long() - 1, reduce)
+        pooled_bt = _pool_rows(difference_bt, mask, episode_b, reduce)
     return pooled_bt.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
@@ -73,6 +76,17 @@ def _pool(x_bt: Tensor, segment_bt: Tensor, reduce: Reduction) -> Tensor:
         count_bk = x_bt.new_zeros(shape).scatter_add(1, slot_bt, torch.ones_like(x_bt))
         sum_bk = sum_bk / count_bk.clamp(min=1.0)
     return torch.where(segment_bt >= 0, sum_bk.gather(1, slot_bt), 0.0)
+
+
+def _pool_rows(x_bt: Tensor, mask: Tensor, episode_b: Tensor | None, reduce: Reduction) -> Tensor:
+    """Add up or average over the sampled tokens of all rows of an episode, and copy the outcome to them."""
+    index_b = torch.arange(len(x_bt), device=x_bt.device) if episode_b is None else episode_b
+    episodes = _width(index_b)
+    sum_e = x_bt.new_zeros(episodes).index_add(0, index_b, x_bt.sum(1))
+    if reduce == "geometric":
+        count_e = x_bt.new_zeros(episodes).index_add(0, index_b, mask.sum(1).to(x_bt))
+        sum_e = sum_e / count_e.clamp(min=1.0)
+    return torch.where(mask, sum_e[index_b][:, None], 0.0)
 
 
 def turns_on(mask: Tensor, turn_bt: Tensor | None) -> Tensor:

@@ -79,7 +79,7 @@ class Learner:
         """
         began, began_wall = time.process_time(), time.monotonic()
         sampled_bt = batch.logprobs_bt
-        batch, weights_bt = self._reread(batch)
+        batch, weights_bt = self._reread(batch, algorithm)
         batch, ref_bt, metrics = self._refer_to(batch)
         credit = algorithm.credit(batch)._replace(weights_bt=weights_bt)
         metrics |= _credit_metrics(batch, credit, algorithm)
@@ -158,7 +158,7 @@ class Learner:
             total = total + self.kl_coef * aggregate(kl_bt, mask_bt, "token-mean", denominator=tokens)
         return total, stats
 
-    def _reread(self, batch: Batch) -> tuple[Batch, Tensor | None]:
+    def _reread(self, batch: Batch, algorithm: Algorithm) -> tuple[Batch, Tensor | None]:
         """Read old log-probabilities in the learner's own precision, where the sampler's is another.
 
         Ratios are then taken against what the learner would have said, and the sampler's deviation is a truncated
@@ -167,7 +167,15 @@ class Learner:
         if self.autocast is None:
             return batch, None
         old_bt = self._all_rows(self._read, batch)
-        weights_bt = truncated_importance_weights(old_bt, batch.logprobs_bt, batch.mask_bt, level="token", cap=2.0)
+        weights_bt = truncated_importance_weights(
+            old_bt,
+            batch.logprobs_bt,
+            batch.mask_bt,
+            level=algorithm.unit,
+            cap=2.0,
+            turn_bt=batch.turn_bt,
+            episode_b=batch.episode_b,
+        )
         return replace(batch, logprobs_bt=old_bt), weights_bt
 
     @torch.no_grad()

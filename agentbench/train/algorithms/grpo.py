@@ -10,14 +10,18 @@ Dr.GRPO; `ratio = "sequence"` with a clip near 3e-4 is GSPO (arXiv 2507.18071). 
 however many rows its context needed. Groups of equal scores teach nothing; the loop leaves them out and counts them.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+import torch
 
 from agentbench.core.errors import UsageError
 from agentbench.train.advantages import group_normalise
 from agentbench.train.algorithms.surrogate import Surrogate, denominators, scores, to_tokens
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation
+from agentbench.train.ratios import Level
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,17 @@ class GRPO:
         """The actor's loss."""
         return Surrogate(self.ratio, "geometric", self.reduction, self.clip_low, self.clip_high, self.dual_clip)
 
+    @property
+    def unit(self) -> Level:
+        """What its ratio is of."""
+        return self.surrogate.level
+
     def credit(self, batch: Batch) -> Credit:
-        """Compare each episode with its group."""
-        return Credit(to_tokens(batch, group_normalise(scores(batch), batch.group_e, scale=self.scale)))
+        """Compare each episode with its group; one that is alone, for the others broke, teaches nothing."""
+        advantages_e = group_normalise(scores(batch), batch.group_e, scale=self.scale)
+        members = Counter(batch.group_e)
+        alone_e = torch.tensor([members[group] == 1 for group in batch.group_e])
+        return Credit(to_tokens(batch, advantages_e.masked_fill(alone_e, 0.0)))
 
     def denominator(self, batch: Batch, credit: Credit) -> Denominator:
         """Count what is averaged over."""

@@ -23,6 +23,7 @@ from agentbench.train.advantages import bilevel_gae, gae, length_adaptive_lambda
 from agentbench.train.algorithms.surrogate import Surrogate, critic_error, denominators
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation
+from agentbench.train.ratios import Level
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class TokenPPO:
     def surrogate(self) -> Surrogate:
         """The actor's loss."""
         return Surrogate("token", "product", self.reduction, self.clip_low, self.clip_high, self.dual_clip)
+
+    @property
+    def unit(self) -> Level:
+        """What its ratio is of."""
+        return self.surrogate.level
 
     def credit(self, batch: Batch) -> Credit:
         """Estimate the advantage of each token."""

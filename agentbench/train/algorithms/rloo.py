@@ -16,6 +16,7 @@ from agentbench.train.advantages import leave_one_out
 from agentbench.train.algorithms.surrogate import Surrogate, denominators, scores, to_tokens
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation
+from agentbench.train.ratios import Level
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class RLOO:
         """The actor's loss."""
         return Surrogate(self.ratio, "product", self.reduction, self.clip_low, self.clip_high, self.dual_clip)
 
+    @property
+    def unit(self) -> Level:
+        """What its ratio is of."""
+        return self.surrogate.level
+
     def credit(self, batch: Batch) -> Credit:
         """Compare each episode with the others of its group."""
         return Credit(to_tokens(batch, leave_one_out(scores(batch), batch.group_e)))
@@ -59,4 +65,8 @@ class RLOO:
 
     def choices(self) -> tuple[str, ...]:
         """Say how episodes are compared and averaged."""
-        return (f"group of {self.group_size}", f"ratio: {self.ratio}", f"reduction: {self.reduction}")
+        return (
+            f"group of {self.group_size}",
+            f"ratio: {self.ratio}",
+            f"reduction: {self.reduction}{self.surrogate.bias}",
+        )

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import aggregate, denominators
+from agentbench.train.ratios import Level
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class SFT:
 
     name: ClassVar[str] = "sft"
     critic: ClassVar[str] = "none"
+    unit: ClassVar[Level] = "token"
     demonstrates: ClassVar[bool] = True
 
     group_size: int = 1

@@ -37,13 +37,30 @@ class Surrogate:
             )
         if self.dual_clip is not None and self.dual_clip <= 1:
             raise UsageError(f"dual_clip must exceed 1, got {self.dual_clip}")
+        if "turn" in self.reduction and self.level != "turn":
+            raise UsageError(
+                f"reduction = {self.reduction!r} reads one ratio per turn, and of a ratio per {self.level} it would see"
+                " that of the turn's first token: take token-mean, seq-mean-token-mean or seq-mean-token-sum"
+            )
+
+    @property
+    def bias(self) -> str:
+        """What is wrong with this combination, in brackets; empty where nothing is."""
+        repeated = self.reduce == "product" and self.level != "token" and "turn" not in self.reduction
+        return f" (biased: a {self.level} counts once for each of its tokens)" if repeated else ""
 
     def loss(
         self, now: Forward, batch: Batch, credit: Credit, denominator_b: Tensor
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the actor's loss on some rows, and what to log."""
         ratio_bt = log_ratio(
-            now.logprobs_bt, batch.logprobs_bt, batch.mask_bt, batch.turn_bt, level=self.level, reduce=self.reduce
+            now.logprobs_bt,
+            batch.logprobs_bt,
+            batch.mask_bt,
+            batch.turn_bt,
+            level=self.level,
+            reduce=self.reduce,
+            episode_b=batch.episode_b,
         )
         total, stats = policy_loss(
             ratio_bt,

@@ -32,6 +32,7 @@ from agentbench.train.advantages import turn_gae, whiten
 from agentbench.train.algorithms.surrogate import Surrogate, critic_error, denominators
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation
+from agentbench.train.ratios import Level
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class TurnPPO:
         level: Literal["token", "turn"] = "token" if self.ratio == "token" else "turn"
         reduce: Literal["product", "geometric"] = "geometric" if self.ratio == "geometric" else "product"
         return Surrogate(level, reduce, self.reduction, self.clip_low, self.clip_high, self.dual_clip)
+
+    @property
+    def unit(self) -> Level:
+        """What its ratio is of."""
+        return self.surrogate.level
 
     def credit(self, batch: Batch) -> Credit:
         """Estimate the advantage of each turn and copy it to the turn's tokens."""
@@ -105,7 +111,7 @@ class TurnPPO:
             f"V(s) at the {self.value_at} token of a turn{legal}",
             f"ratio: {self.ratio}",
             f"advantages whitened over: {self.whiten}",
-            f"reduction: {self.reduction}",
+            f"reduction: {self.reduction}{self.surrogate.bias}",
         )
 
     def _values(self, batch: Batch) -> Tensor:
