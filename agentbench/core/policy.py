@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from agentbench.core.env import Env
-from agentbench.core.registry import Resolved
+from agentbench.core.registry import EnvEntry, Resolved
 from agentbench.core.types import Message, Reply, Sampling
 
 T = TypeVar("T")
@@ -29,6 +29,11 @@ class EpisodeContext:
     """The environment itself; only for policies with `scripted = True`."""
     on_env_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
     """Runs a function where the environment's own calls run; a scripted policy does its searching there."""
+
+    @property
+    def entry(self) -> EnvEntry:
+        """What is known of the environment without starting it."""
+        return self.resolved.entry
 
 
 class Session(Protocol):

@@ -178,7 +178,7 @@ def _record(
         hash=turn_hash(trajectory.head_hash, observation, action, step.reward, terms, end),
     )
     trajectory.turns.append(turn)
-    _look(trajectory, step.observation, step.info)
+    _look(trajectory, step.observation, step.info, over=step.terminated)
     return end
 
 
@@ -186,11 +186,13 @@ _OWN_FIELDS = ("valid", "terms", "potential")
 """Keys of `info` that a turn keeps in fields of its own."""
 
 
-def _look(trajectory: Trajectory, observation: str, info: dict[str, Any]) -> None:
+def _look(trajectory: Trajectory, observation: str, info: dict[str, Any], *, over: bool = False) -> None:
     trajectory.final_observation = observation
     trajectory.final_potential = info.get("potential", 0.0)
     if "success" in info:
-        trajectory.success = bool(info["success"])
+        # None is "not yet" while the episode goes on, and whoever cuts it off there was not shown a success.
+        said = info["success"]
+        trajectory.success = None if said is None and over else bool(said)
 
 
 def _limit(trajectory: Trajectory, limits: Limits) -> End | None:

@@ -86,6 +86,8 @@ class Stage(Env):
         if self.act == "step cuts in numpy":
             info |= {"valid": np.bool_(True), "terms": {"t": np.float32(0.5)}}
             return Step("cut", np.float32(0.5), False, True, info)  # type: ignore[arg-type]
+        if self.act in ("step ends in doubt", "step goes on in doubt"):
+            return Step("over", 0.5, "ends" in self.act, False, {**info, "success": None})
         if self.act == "step cuts":
             return Step("cut", 0.5, False, True, info)
         return Step("went", 0.5, False, False, info)
@@ -172,7 +174,7 @@ def test_the_policy_sees_instructions_and_history_and_only_what_it_may() -> None
     assert [len(messages) for messages, _, _ in policy.asked] == [2, 4, 6]
     assert policy.asked[0][0][0].content == ECHO.instructions
     assert policy.episode.env is None and policy.episode.on_env_thread is None
-    assert (policy.episode.key, policy.episode.task) == ("key", "task")
+    assert (policy.episode.key, policy.episode.task, policy.episode.entry) == ("key", "task", ECHO)
 
 
 def test_every_reply_has_a_seed_of_its_own_that_repeats() -> None:
@@ -187,6 +189,12 @@ def test_every_reply_has_a_seed_of_its_own_that_repeats() -> None:
 def test_an_environment_may_cut_an_episode_off() -> None:
     trajectory = play(Watched(lambda turn: "x"), stage("step cuts"))
     assert (trajectory.end, len(trajectory.turns), trajectory.final_potential) == ("truncated", 1, 2.0)
+
+
+def test_an_environment_that_ends_in_doubt_says_neither_success_nor_failure() -> None:
+    ended, went_on = play(Watched(lambda turn: "x"), stage("step ends in doubt")), stage("step goes on in doubt")
+    assert (ended.end, ended.success, ended.scored) == ("terminated", None, True)
+    assert play(Watched(lambda turn: "x"), went_on).success is False, "it was not solved when the turns ran out"
 
 
 def test_max_turns_ends_an_episode() -> None:
