@@ -168,9 +168,13 @@ def _require(path: Path) -> dict[str, Any]:
 
 def _load_tokenizer(path: Path, trust_remote_code: bool) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=trust_remote_code)
     except Exception as error:  # from_pretrained raises whatever its parts raise
         raise PrerequisiteError(f"{path} has no tokenizer that can be loaded: {_one_line(error)}") from error
+    # Without any tokenizer file, transformers makes an empty one for the architecture.
+    if not tokenizer.encode("a", add_special_tokens=False):
+        raise PrerequisiteError(f"{path} has no tokenizer: copy the files of the model's tokenizer into it")
+    return tokenizer
 
 
 def _load_model(path: Path, config: dict[str, Any], dtype: Any, trust_remote_code: bool) -> PreTrainedModel:

@@ -45,6 +45,12 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     ] in complaint(folder)
 
 
+def test_an_empty_tokenizer_is_none(folder: Path) -> None:
+    for path in folder.glob("*token*"):
+        path.unlink()
+    assert "has no tokenizer: copy the files" in complaint(folder)
+
+
 def test_pickled_weights_are_not_read(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     assert "pickled" in complaint(folder)
