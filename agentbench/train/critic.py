@@ -24,8 +24,9 @@ class ValueHead(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return one value per hidden state, in float32."""
-        values: Tensor = self.linear(hidden.float())[..., 0]
+        """Return one value per hidden state, in float32 even where everything around it computes in bfloat16."""
+        with torch.autocast(hidden.device.type, enabled=False):
+            values: Tensor = self.linear(hidden.float())[..., 0]
         return values
 
 

@@ -5,8 +5,8 @@ that is most of the memory and a good part of the time. Rows are padded at the r
 mask: what stands behind a token cannot reach it.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -53,7 +53,7 @@ class Reader:
         """
         device = self.model.device
         rows, positions = batch.mask_bt.nonzero(as_tuple=True)
-        with self._precision(device):
+        with self._precision(device), _recomputing(self.model):
             hidden_bth = self.model.base_model(
                 input_ids=batch.token_ids_bt.to(device), use_cache=False
             ).last_hidden_state
@@ -82,6 +82,29 @@ class Reader:
 
     def _precision(self, device: torch.device) -> AbstractContextManager[Any]:
         return torch.autocast(device.type, self.autocast) if self.autocast is not None else nullcontext()
+
+
+def recompute_layers(model: Any) -> None:
+    """Keep, from now on, only the activations between layers of what a `Reader` reads: less memory, more time."""
+    new_name = getattr(model, "activation_checkpointing_enable", None)  # the old name warns where there is a new one
+    (new_name or model.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+@contextmanager
+def _recomputing(model: Any) -> Iterator[None]:
+    """Let the layers that shall compute anew in the backward pass do so.
+
+    Transformers asks `training` whether to, which switches dropout on as well; so this sets the flag of those layers
+    alone, not of what they are made of, and only here: the sampler, which may share the model, must keep its cache.
+    """
+    layers = [layer for layer in model.modules() if getattr(layer, "gradient_checkpointing", False)]
+    for layer in layers:
+        layer.training = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
 
 
 def check_reader(model: Any) -> str | None:

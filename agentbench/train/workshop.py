@@ -22,7 +22,7 @@ from agentbench.policies.init import init_named
 from agentbench.train.checkpoint import Counters, restore, save
 from agentbench.train.config import TrainConfig
 from agentbench.train.critic import ValueHead
-from agentbench.train.forward import check_reader
+from agentbench.train.forward import check_reader, recompute_layers
 from agentbench.train.sft import Demonstrator
 from agentbench.train.stages import Clock, Stage, stages_of
 from agentbench.train.update import Learner
@@ -206,7 +206,7 @@ def _load(config: TrainConfig, run: Path) -> Checkpoint:
     if wrong is not None:
         raise UsageError(wrong)
     if config.gradient_checkpointing:
-        checkpoint.model.gradient_checkpointing_enable()  # type: ignore[no-untyped-call]
+        recompute_layers(checkpoint.model)
     return checkpoint
 
 

@@ -6,7 +6,7 @@ several sequences per episode, unequal lengths, penalties in the reward, and cut
 
 from dataclasses import replace
 from itertools import product
-from typing import get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pytest
@@ -25,17 +25,24 @@ from tests.train.rollouts import rewards_of, trajectory
 CAP = 1.2
 PER_TURN = ("turn-mean", "seq-mean-turn-sum", "turn-sum-per-token")
 PER_TOKEN = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum")
+Made = TypeVar("Made", TurnPPO, TokenPPO, GRPO, RLOO)
 REDUCTIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 
+
+def made(kind: type[Made], **choices: Any) -> Made:
+    """Build an algorithm from fields that a loop went through."""
+    return kind(**choices)
+
+
 TURN_PPO = [
-    TurnPPO(value_at=value_at, ratio=ratio, whiten=whiten, reduction=reduction)
+    made(TurnPPO, value_at=value_at, ratio=ratio, whiten=whiten, reduction=reduction)
     for value_at, ratio, whiten, reduction in product(
         ("first", "last", "mean"), ("product", "geometric", "token"), ("turn", "token", "none"), REDUCTIONS
     )
     if ratio != "token" or reduction in PER_TOKEN
 ]
 TOKEN_PPO = [
-    *(TokenPPO(gamma=0.97, lam=0.9, whiten=w, reduction=r) for w, r in product(("token", "none"), PER_TOKEN)),
+    *(made(TokenPPO, gamma=0.97, lam=0.9, whiten=w, reduction=r) for w, r in product(("token", "none"), PER_TOKEN)),
     TokenPPO(gamma=0.97, lam=0.9, credit_mode="bilevel", high_gamma=0.8),
     TokenPPO(gamma=0.97, lam=0.9, credit_mode="bilevel", high_gamma=0.8, whiten="none", lam_critic=1.0),
     TokenPPO(lam_critic=1.0),
@@ -44,12 +51,12 @@ TOKEN_PPO = [
     TokenPPO(clip_high=0.28, dual_clip=1.5, value_clip=None),
 ]
 GROUPED = [
-    *(GRPO(group_size=2, scale=scale, reduction=r) for scale, r in product(("std", "none"), PER_TOKEN)),
-    *(GRPO(group_size=2, ratio="turn", reduction=r) for r in REDUCTIONS),
-    *(GRPO(group_size=2, ratio="sequence", reduction=r) for r in PER_TOKEN),
+    *(made(GRPO, group_size=2, scale=scale, reduction=r) for scale, r in product(("std", "none"), PER_TOKEN)),
+    *(made(GRPO, group_size=2, ratio="turn", reduction=r) for r in REDUCTIONS),
+    *(made(GRPO, group_size=2, ratio="sequence", reduction=r) for r in PER_TOKEN),
     GRPO(group_size=2, ratio="sequence", clip_low=3e-4, clip_high=4e-4),
-    *(RLOO(group_size=2, ratio=ratio, reduction=r) for ratio, r in product(("token", "sequence"), PER_TOKEN)),
-    *(RLOO(group_size=2, ratio="turn", reduction=r, dual_clip=1.5) for r in REDUCTIONS),
+    *(made(RLOO, group_size=2, ratio=ratio, reduction=r) for ratio, r in product(("token", "sequence"), PER_TOKEN)),
+    *(made(RLOO, group_size=2, ratio="turn", reduction=r, dual_clip=1.5) for r in REDUCTIONS),
 ]
 TURN_PPO += [
     TurnPPO(lam_critic=1.0, clip_low=0.1, clip_high=0.4, dual_clip=1.3),

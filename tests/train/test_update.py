@@ -1,0 +1,124 @@
+"""One update: the trainer reads what the sampler said, and what is configured is what happens."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agentbench.core.records import Planned
+from agentbench.core.types import Sampling, Trajectory
+from agentbench.policies.checkpoint import Checkpoint, load_checkpoint
+from agentbench.policies.hf import HFPolicy
+from agentbench.rollout.context import ContextSpec
+from agentbench.rollout.episode import Setting
+from agentbench.rollout.limits import Limits
+from agentbench.testing import ECHO, resolve_fake, tiny_model
+from agentbench.train.algorithms import ALGORITHMS
+from agentbench.train.batch import Batch, make_batch
+from agentbench.train.collect import play_all
+from agentbench.train.config import Optim, Regularise
+from agentbench.train.critic import ValueHead
+from agentbench.train.forward import Reader, recompute_layers
+from agentbench.train.update import Learner
+
+TEMPERATURE = 0.7
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def checkpoint(folder: Path) -> Checkpoint:
+    return load_checkpoint(folder, device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def head() -> ValueHead:
+    head = ValueHead(32)
+    torch.nn.init.normal_(head.linear.weight, generator=torch.Generator().manual_seed(1))
+    return head
+
+
+@pytest.fixture
+def policy(checkpoint: Checkpoint, head: ValueHead) -> Iterator[HFPolicy]:
+    policy = HFPolicy(checkpoint, batch_size=4)
+    policy.set_value_head(head)
+    yield policy
+    policy.close()
+
+
+def play(policy: HFPolicy, context: str = "full") -> list[Trajectory]:
+    """Six episodes of three turns, in groups of two; replies of unequal length, and ended rows are replaced."""
+    setting = Setting(
+        resolve_fake(ECHO), Limits(8), Sampling(TEMPERATURE, max_tokens=12), ContextSpec(context, "plain"), 5
+    )
+    return play_all([Planned(f"k{e}", f"task {e // 2}", e // 2, e % 2) for e in range(6)], setting, policy, retries=0)
+
+
+def batch_of(played: list[Trajectory]) -> Batch:
+    """With rewards that differ, which an untrained model would not get."""
+    rewards = [[0.1 * e + 0.5 * k for k in range(len(one.turns))] for e, one in enumerate(played)]
+    return make_batch(played, rewards, [one.task for one in played])
+
+
+@pytest.mark.parametrize("context", ["full", "window:1"])
+def test_a_fresh_forward_says_what_the_sampler_said(
+    context: str, policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    batch = batch_of(play(policy, context))
+    assert (len(batch.episode_b) > batch.episodes) == (context != "full")
+    with torch.no_grad():
+        now = Reader(checkpoint.model, head, temperature=TEMPERATURE)(batch)
+    assert batch.values_bt is not None and now.values_bt is not None
+    assert float(batch.values_bt.abs().max()) > 0.01
+    torch.testing.assert_close(now.logprobs_bt, batch.logprobs_bt, rtol=0, atol=1e-5)
+    torch.testing.assert_close(now.values_bt, batch.values_bt, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "sft"])
+def test_an_update_starts_from_the_policy_that_sampled(
+    name: str, policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    learner = Learner(checkpoint.model, head, None, Regularise(), temperature=TEMPERATURE)
+    optim = Optim(lr=1e-2, minibatches=2, micro_tokens=600)
+    for seed in range(2):
+        metrics = learner.update(batch_of(play(policy)), ALGORITHMS[name](), optim, rate=1.0, seed=seed)
+        assert metrics["policy/logprob_mismatch"] < 1e-5
+        assert metrics["policy/grad_norm"] > 0
+        assert policy.update() == seed + 1
+
+
+def gradient(learner: Learner, batch: Batch) -> list[torch.Tensor]:
+    """The gradient of one turn-PPO step, which moves nothing."""
+    optim = Optim(lr=1e-30, critic_lr=1e-30, minibatches=1, grad_norm=1e9)
+    learner.update(batch, ALGORITHMS["turn-ppo"](), optim, rate=1.0, seed=0)
+    return [weight.grad.clone() for weight in learner.model.parameters() if weight.grad is not None]
+
+
+def test_gradient_checkpointing_computes_layers_twice_and_changes_no_gradient(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    batch, model = batch_of(play(policy)), checkpoint.model
+    calls: list[int] = []
+    layers: Any = model.base_model.layers
+    layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+    plain = gradient(Learner(model, head, None, Regularise(), temperature=TEMPERATURE), batch)
+    once = len(calls)
+    recompute_layers(model)
+    again = gradient(Learner(model, head, None, Regularise(), temperature=TEMPERATURE), batch)
+    assert len(calls) == 3 * once
+    assert all(x.equal(y) for x, y in zip(again, plain, strict=True))
+    assert not any(module.training for module in model.modules())
+    play(policy)  # the sampler keeps its cache: transformers would warn, and warnings are errors
+
+
+def test_the_critic_keeps_its_precision_where_the_policy_computes_in_bfloat16(head: ValueHead) -> None:
+    hidden = torch.randn(7, 32, generator=torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", torch.bfloat16):
+        values = head(hidden)
+    assert values.dtype == torch.float32
+    assert values.equal(head(hidden))
