@@ -34,6 +34,19 @@ from agentbench.core.types import Reply, Trajectory, Turn
 Row = dict[str, Any]
 
 
+class Recorded(Row):
+    """A JSON object that was read from a run; what it should say and does not is damage, wherever it is missed."""
+
+    def __init__(self, place: str, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise IntegrityError(f"{place} is no JSON object")
+        super().__init__(value)
+        self._place = place
+
+    def __missing__(self, key: str) -> Any:
+        raise IntegrityError(f"{self._place} lacks {key!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """One planned episode."""
@@ -105,9 +118,7 @@ def read_lines(path: Path) -> Iterator[Row]:
             row = json.loads(line)
         except ValueError as error:
             raise IntegrityError(f"{path}, line {number}, is no JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise IntegrityError(f"{path}, line {number}, is no JSON object")
-        yield row
+        yield Recorded(f"{path}, line {number},", row)
 
 
 class RunDirectory:
@@ -149,7 +160,8 @@ class RunDirectory:
 
     def plan(self) -> list[Planned]:
         """The planned episodes, in order."""
-        return [Planned(**row) for row in read_lines(self.path / "plan.jsonl")]
+        rows = read_lines(self.path / "plan.jsonl")
+        return [Planned(row["key"], row["task"], row["seed"], row["trial"]) for row in rows]
 
     def rows(self) -> list[Row]:
         """One row per attempt, in the order in which they ended."""
@@ -186,10 +198,10 @@ class RunDirectory:
 
     def _json(self, name: str) -> Row:
         try:
-            value: Row = json.loads((self.path / name).read_text(encoding="utf-8"))
+            value = json.loads((self.path / name).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise IntegrityError(f"{self.path / name} cannot be read: {error}") from error
-        return value
+        return Recorded(str(self.path / name), value)
 
 
 class RunWriter:

@@ -145,6 +145,8 @@ async def _evaluate(
     with run.writing() as writer:
         if resume is not None and (run.path / "lock.json").exists():
             _check_lock(run, lock)
+            if run.plan() != list(plan):
+                raise IntegrityError(f"{run.path} cannot be resumed: plan.jsonl is not the plan of its configuration")
         else:
             _write_beginning(run, writer, config, lock, plan)
         book = _Book(run, writer, config, plan, listen or _ignore)

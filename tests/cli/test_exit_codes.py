@@ -164,6 +164,12 @@ def test_7_a_damaged_run(tmp_path: Path) -> None:
         assert_one_clear_line(agentbench("eval", "--resume", run, cwd=tmp_path), 7, name)
 
 
+def test_7_a_plan_that_is_not_the_configurations(tmp_path: Path) -> None:
+    run = tmp_path / run_of(agentbench("eval", "-m", "oracle", "-e", "sokoban", *SMALL, "--json", cwd=tmp_path))
+    (run / "plan.jsonl").write_text("".join((run / "plan.jsonl").read_text().splitlines(keepends=True)[1:]))
+    assert_one_clear_line(agentbench("eval", "--resume", run, cwd=tmp_path), 7, "plan.jsonl is not the plan")
+
+
 def test_7_an_environment_that_breaks_the_contract(tmp_path: Path, words: Path) -> None:
     words.write_text(
         words.read_text().replace("return super().step(action)", "return super().step(action)._replace(reward=2.5)")

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,24 @@ def test_damage_in_the_middle_is_found(run: RunDirectory, damage: bytes) -> None
     episodes.write_bytes(b"\n".join(lines))
     with pytest.raises(IntegrityError, match="line 2"):
         run.rows()
+
+
+READERS: dict[str, Callable[[RunDirectory], Any]] = {
+    "run.json": lambda run: run.state["key"],
+    "lock.json": lambda run: run.lock["key"],
+    "plan.jsonl": RunDirectory.plan,
+    "episodes.jsonl": lambda run: [row["key"] for row in run.rows()],
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(("content", "message"), [("{}\n", "lacks 'key'"), ("[]\n", "is no JSON object")])
+def test_what_a_file_should_say_and_does_not_is_damage(
+    run: RunDirectory, name: str, content: str, message: str
+) -> None:
+    (run.path / name).write_text(content)
+    with pytest.raises(IntegrityError, match=f"{name}.* {message}"):
+        READERS[name](run)
 
 
 def test_a_file_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
