@@ -67,6 +67,11 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def demonstrates(self) -> bool:
+        """The tokens were not sampled by the policy: the oracle plays."""
+        ...
+
+    @property
     def unit(self) -> Level:
         """What its ratio is of; the importance of a stale sample is that of the same unit."""
         ...
@@ -102,10 +107,13 @@ class Denominator(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A differentiable scalar and what to log; logged values add up over micro-batches."""
+    """A differentiable scalar and what to log."""
 
     total: Tensor
     metrics: dict[str, float]
+    """Losses, which add up over micro-batches, and means over votes."""
+    votes: float
+    """How many tokens or turns those means are over."""
 
 
 class TokenIndex(NamedTuple):

@@ -102,7 +102,8 @@ def _update(shop: Workshop, stage: Stage) -> Row:
     shop.clock.tick(counters)
     totals = {f"total/{key}": getattr(counters, key) for key in ("episodes", "tokens", "cpu_seconds")}
     where = {"stage": stage.name, "update": counters.total_updates}
-    return {**where, **experience.metrics, **learned, **totals, "time/seconds": time.monotonic() - began}
+    # What the sampler recorded of all tokens comes before what the learner saw of those it trained on.
+    return {**where, **learned, **experience.metrics, **totals, "time/seconds": time.monotonic() - began}
 
 
 def _validate(shop: Workshop, number: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def stages_of(config: TrainConfig) -> list[Stage]:
         config.optim,
         config.rollout.episodes,
         config.budget,
-        demonstrates=bool(getattr(algorithm, "demonstrates", False)),
+        demonstrates=algorithm.demonstrates,
     )
     stages = [main]
     if config.value_pretraining is not None:

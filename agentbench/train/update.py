@@ -5,6 +5,7 @@ minibatch; how rows are packed therefore changes nothing but speed. Rows of simi
 is padding.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from agentbench.core.errors import RunInvalid
 from agentbench.core.seeding import derive
 from agentbench.train.batch import Algorithm, Batch, Credit, Forward
 from agentbench.train.config import Optim, Regularise
@@ -79,23 +81,26 @@ class Learner:
         """
         began, began_wall = time.process_time(), time.monotonic()
         sampled_bt = batch.logprobs_bt
-        batch, weights_bt = self._reread(batch, algorithm)
+        demonstrated = algorithm.demonstrates
+        batch, weights_bt = (batch, None) if demonstrated else self._reread(batch, algorithm)
         batch, ref_bt, metrics = self._refer_to(batch)
         credit = algorithm.credit(batch)._replace(weights_bt=weights_bt)
         metrics |= _credit_metrics(batch, credit, algorithm)
         self._set_rates(optim, rate, frozen_actor=frozen_actor)
         log: dict[str, list[float]] = defaultdict(list)
-        teaching_e = _teaching(batch, credit, algorithm)
+        teaching_e = teaching(batch, credit, algorithm)
         for epoch in range(optim.epochs):
             order = torch.randperm(len(teaching_e), generator=_generator(seed, epoch))
             for chosen in order.tensor_split(min(optim.minibatches, max(1, len(teaching_e)))):
                 if len(chosen):
                     self._step(batch, credit, ref_bt, teaching_e[chosen], algorithm, optim, log, frozen_actor)
+        self._steer(batch, metrics)
         metrics |= {name: sum(values) / len(values) for name, values in log.items()}
-        # Before the first step the weights are the sampler's: what differs there is numerical.
-        first = log["policy/logprob_distance"][0] if log else 0.0
-        metrics["policy/logprob_mismatch"] = first if weights_bt is None else _distance(sampled_bt, batch)
         metrics.pop("policy/logprob_distance", None)
+        if not demonstrated and log:
+            # Before the first step the weights are the sampler's: what differs there is numerical.
+            first = log["policy/logprob_distance"][0]
+            metrics["policy/logprob_mismatch"] = first if weights_bt is None else _distance(sampled_bt, batch)
         metrics["batch/tokens"] = float(batch.length_b.sum()) * optim.epochs
         metrics["time/update_cpu_seconds"] = time.process_time() - began
         metrics["time/update_seconds"] = time.monotonic() - began_wall
@@ -121,6 +126,8 @@ class Learner:
         tokens = float(whole.mask_bt.sum())
         self.optimizer.zero_grad(set_to_none=True)
         summed: dict[str, float] = defaultdict(float)
+        regulariser: dict[str, float] = defaultdict(float)
+        votes = 0.0
         for index in micro_batches(whole, optim.micro_tokens):
             part = whole.rows(index)
             width = part.token_ids_bt.shape[1]
@@ -130,20 +137,22 @@ class Learner:
             loss = algorithm.loss(now, part, part_credit, denominator.rows(index))
             extra, stats = self._regulariser(now, part, tokens)
             (loss.total + extra).backward()  # type: ignore[no-untyped-call]
-            share = float(part.mask_bt.sum()) / tokens
+            votes += loss.votes
             for name, value in loss.metrics.items():
-                # Losses were divided by global counts and add up; the others are means over the part's tokens.
-                summed[name] += value if name.endswith("/loss") else value * share
+                # Losses were divided by global counts and add up; the others are means over the part's votes.
+                summed[name] += value if name.endswith("/loss") else value * loss.votes
             for name, value in stats.items():
-                summed[name] += value
+                regulariser[name] += value
         if frozen_actor:
             for parameter in self.optimizer.param_groups[0]["params"]:
                 parameter.grad = None
         parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = nn.utils.clip_grad_norm_(parameters, optim.grad_norm)
+        if not torch.isfinite(norm):
+            raise RunInvalid(f"the gradient's norm is {float(norm)}: training diverged; lower optim.lr or the rewards")
         self.optimizer.step()
-        summed["policy/grad_norm"] = float(norm)
-        for name, value in summed.items():
+        means = {name: value if name.endswith("/loss") else value / votes for name, value in summed.items()}
+        for name, value in (means | regulariser | {"policy/grad_norm": float(norm)}).items():
             log[name].append(value)
 
     def _regulariser(self, now: Forward, part: Batch, tokens: float) -> tuple[Tensor, Metrics]:
@@ -188,7 +197,7 @@ class Learner:
         return logprobs_bt
 
     def _refer_to(self, batch: Batch) -> tuple[Batch, Tensor | None, Metrics]:
-        """Ask the reference; take the KL from the reward if it belongs there; steer the coefficient."""
+        """Ask the reference; take the KL from the reward if it belongs there."""
         if self._refer is None:
             return batch, None, {}
         ref_bt = self._all_rows(self._refer, batch)
@@ -198,11 +207,14 @@ class Learner:
         if self.regularise.kl_in == "reward":
             kl_bt = kl_penalty(batch.logprobs_bt, ref_bt, kind=self.regularise.kl_kind)
             batch = replace(batch, penalties_bt=self.kl_coef * kl_bt * mask_bt)
-        target = self.regularise.kl_target
-        if target is not None:
-            error = min(max(kl / target - 1, -0.2), 0.2)
-            self.kl_coef *= 1 + error * batch.episodes / self.regularise.kl_horizon
         return batch, ref_bt, metrics
+
+    def _steer(self, batch: Batch, metrics: Metrics) -> None:
+        """Move an adaptive coefficient, for the next update (Ziegler et al., arXiv 1909.08593, section 2.2)."""
+        target = self.regularise.kl_target
+        if target is not None and "policy/kl_reference" in metrics:
+            error = min(max(metrics["policy/kl_reference"] / target - 1, -0.2), 0.2)
+            self.kl_coef *= 1 + error * batch.episodes / self.regularise.kl_horizon
 
     def _set_rates(self, optim: Optim, rate: float, *, frozen_actor: bool) -> None:
         groups = self.optimizer.param_groups
@@ -230,13 +242,16 @@ def micro_batches(batch: Batch, limit: int) -> Iterator[Tensor]:
         yield torch.tensor(part)
 
 
-def _teaching(batch: Batch, credit: Credit, algorithm: Algorithm) -> Tensor:
-    """Return the episodes that teach something: for an algorithm without a critic, those with an advantage at all."""
+def teaching(batch: Batch, credit: Credit, algorithm: Algorithm) -> Tensor:
+    """Return the episodes that teach something: without a critic, those of groups in which anybody has an advantage.
+
+    One that scored exactly the mean of its group has none, and still counts in what losses are divided by.
+    """
     if algorithm.critic != "none":
         return torch.arange(batch.episodes)
     signal_b = credit.advantages_bt.abs().sum(-1) > 0
-    taught: Tensor = torch.unique(batch.episode_b[signal_b])
-    return taught
+    taught = {batch.group_e[episode] for episode in batch.episode_b[signal_b].tolist()}
+    return torch.tensor([e for e, group in enumerate(batch.group_e) if group in taught], dtype=torch.long)
 
 
 def _distance(logprobs_bt: Tensor, batch: Batch) -> float:
@@ -251,11 +266,13 @@ def _credit_metrics(batch: Batch, credit: Credit, algorithm: Algorithm) -> Metri
     metrics = {"advantage/mean": float(advantages.mean()), "advantage/max": float(advantages.abs().max())}
     if credit.returns_bt is not None and batch.values_bt is not None and credit.value_mask_bt is not None:
         where = credit.value_mask_bt > 0
-        metrics["value/explained_variance"] = explained_variance(batch.values_bt[where], credit.returns_bt[where])
+        explained = explained_variance(batch.values_bt[where], credit.returns_bt[where])
+        if not math.isnan(explained):
+            metrics["value/explained_variance"] = explained
         metrics["value/mean"] = float(batch.values_bt[where].mean())
         metrics["value/return"] = float(credit.returns_bt[where].mean())
     elif algorithm.group_size > 1:
-        taught = len(_teaching(batch, credit, algorithm))
+        taught = len(teaching(batch, credit, algorithm))
         metrics["group/without_signal"] = 1.0 - taught / batch.episodes
     return metrics
 

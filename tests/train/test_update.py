@@ -1,12 +1,15 @@
 """One update: the trainer reads what the sampler said, and what is configured is what happens."""
 
+import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from agentbench.core.errors import RunInvalid
 from agentbench.core.records import Planned
 from agentbench.core.types import Sampling, Trajectory
 from agentbench.policies.checkpoint import Checkpoint, load_checkpoint
@@ -16,12 +19,12 @@ from agentbench.rollout.episode import Setting
 from agentbench.rollout.limits import Limits
 from agentbench.testing import ECHO, resolve_fake, tiny_model
 from agentbench.train.algorithms import ALGORITHMS
-from agentbench.train.batch import Batch, make_batch
+from agentbench.train.batch import Batch, Forward, make_batch
 from agentbench.train.collect import play_all
 from agentbench.train.config import Optim, Regularise
 from agentbench.train.critic import ValueHead
 from agentbench.train.forward import Reader, recompute_layers
-from agentbench.train.update import Learner
+from agentbench.train.update import Learner, teaching
 
 TEMPERATURE = 0.7
 
@@ -122,3 +125,80 @@ def test_the_critic_keeps_its_precision_where_the_policy_computes_in_bfloat16(he
         values = head(hidden)
     assert values.dtype == torch.float32
     assert values.equal(head(hidden))
+
+
+def test_an_episode_that_scores_the_mean_of_its_group_still_counts(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    played = play(policy)
+    rewards = [[score] + [0.0] * (len(one.turns) - 1) for score, one in zip((0, 1, 2, 3, 3, 3), played, strict=True)]
+    batch = make_batch(played, rewards, ["mixed"] * 3 + ["equal"] * 3)
+    learner = Learner(checkpoint.model, None, None, Regularise(), temperature=TEMPERATURE)
+    algorithm = ALGORITHMS["rloo"]()
+    credit = algorithm.credit(batch)
+    assert credit.advantages_bt[1].abs().max() == 0
+    assert teaching(batch, credit, algorithm).tolist() == [0, 1, 2]
+    metrics = learner.update(batch, algorithm, Optim(minibatches=1), rate=1.0, seed=0)
+    assert metrics["group/without_signal"] == 0.5
+
+
+def test_logged_numbers_do_not_depend_on_micro_batches(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    batch, logged = batch_of(play(policy)), []
+    noise = torch.randn(batch.logprobs_bt.shape, generator=torch.Generator().manual_seed(0))
+    batch = replace(batch, logprobs_bt=batch.logprobs_bt + 0.1 * noise * batch.mask_bt)
+    for micro_tokens in (1, 100_000):
+        learner = Learner(checkpoint.model, head, None, Regularise(), temperature=TEMPERATURE)
+        optim = Optim(lr=1e-30, critic_lr=1e-30, minibatches=1, micro_tokens=micro_tokens)
+        metrics = learner.update(batch, ALGORITHMS["turn-ppo"](), optim, rate=1.0, seed=0)
+        logged.append({name: value for name, value in metrics.items() if not name.startswith("time/")})
+    assert 0 < logged[0]["policy/clip_fraction"] < 1
+    assert logged[0] == pytest.approx(logged[1], rel=1e-4)
+
+
+def test_the_coefficient_that_is_logged_is_the_one_that_was_used(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    reference = tilted(checkpoint)
+    steered = Regularise(kl_coef=0.1, kl_target=1e-9, kl_horizon=6)
+    used: list[float] = []
+
+    class Watched(Learner):
+        def _regulariser(self, now: Forward, part: Batch, tokens: float) -> Any:
+            used.append(self.kl_coef)
+            return super()._regulariser(now, part, tokens)
+
+    learner = Watched(checkpoint.model, None, reference, steered, temperature=TEMPERATURE)
+    metrics = learner.update(batch_of(play(policy)), ALGORITHMS["rloo"](), Optim(), rate=1.0, seed=0)
+    assert metrics["policy/kl_reference"] > 0
+    assert set(used) == {0.1} == {metrics["policy/kl_coef"]}
+    assert learner.kl_coef == pytest.approx(0.1 * 1.2)
+
+
+def tilted(checkpoint: Checkpoint) -> Any:
+    """Another policy, as a reference."""
+    reference: Any = copy.deepcopy(checkpoint.model)
+    with torch.no_grad():
+        for weight in reference.parameters():
+            weight.mul_(0.5)
+    return reference.requires_grad_(False)
+
+
+def test_a_gradient_that_is_no_number_ends_the_run_before_it_spoils_the_weights(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    batch = batch_of(play(policy))
+    before = [weight.clone() for weight in checkpoint.model.parameters()]
+    learner = Learner(checkpoint.model, head, None, Regularise(), temperature=TEMPERATURE)
+    broken = replace(batch, rewards_ek=batch.rewards_ek * float("inf"))
+    with pytest.raises(RunInvalid, match="training diverged"):
+        learner.update(broken, ALGORITHMS["turn-ppo"](), Optim(), rate=1.0, seed=0)
+    assert all(x.equal(y) for x, y in zip(checkpoint.model.parameters(), before, strict=True))
+
+
+def test_demonstrations_have_no_sampler_to_be_compared_with(policy: HFPolicy, checkpoint: Checkpoint) -> None:
+    learner = Learner(checkpoint.model, None, None, Regularise(), temperature=TEMPERATURE)
+    metrics = learner.update(batch_of(play(policy)), ALGORITHMS["sft"](), Optim(), rate=1.0, seed=0)
+    assert metrics["policy/loss"] > 0
+    assert "policy/logprob_mismatch" not in metrics

@@ -30,6 +30,7 @@ class GRPO:
 
     name: ClassVar[str] = "grpo"
     critic: ClassVar[str] = "none"
+    demonstrates: ClassVar[bool] = False
 
     group_size: int = 8
     scale: Literal["std", "none"] = "std"
@@ -70,7 +71,7 @@ class GRPO:
 
     def loss(self, now: Forward, batch: Batch, credit: Credit, denominator: Denominator) -> Loss:
         """Return the clipped surrogate."""
-        return Loss(*self.surrogate.loss(now, batch, credit, denominator.policy_b))
+        return self.surrogate.loss(now, batch, credit, denominator.policy_b)
 
     def choices(self) -> tuple[str, ...]:
         """Say what is biased, and how."""

@@ -32,6 +32,7 @@ class TokenPPO:
 
     name: ClassVar[str] = "token-ppo"
     critic: ClassVar[str] = "token"
+    demonstrates: ClassVar[bool] = False
 
     group_size: int = 1
     gamma: float = 1.0
@@ -83,9 +84,10 @@ class TokenPPO:
 
     def loss(self, now: Forward, batch: Batch, credit: Credit, denominator: Denominator) -> Loss:
         """Return the clipped surrogate and the critic's error."""
-        actor, metrics = self.surrogate.loss(now, batch, credit, denominator.policy_b)
+        actor = self.surrogate.loss(now, batch, credit, denominator.policy_b)
         value = critic_error(now, batch, credit, self.value_clip, denominator.value)
-        return Loss(actor + self.value_coef * value, {**metrics, "value/loss": value.item()})
+        metrics = {**actor.metrics, "value/loss": value.item()}
+        return Loss(actor.total + self.value_coef * value, metrics, actor.votes)
 
     def choices(self) -> tuple[str, ...]:
         """Say how credit is assigned and averaged."""

@@ -25,6 +25,7 @@ class RLOO:
 
     name: ClassVar[str] = "rloo"
     critic: ClassVar[str] = "none"
+    demonstrates: ClassVar[bool] = False
 
     group_size: int = 8
     ratio: Literal["token", "turn", "sequence"] = "token"
@@ -61,7 +62,7 @@ class RLOO:
 
     def loss(self, now: Forward, batch: Batch, credit: Credit, denominator: Denominator) -> Loss:
         """Return the clipped surrogate."""
-        return Loss(*self.surrogate.loss(now, batch, credit, denominator.policy_b))
+        return self.surrogate.loss(now, batch, credit, denominator.policy_b)
 
     def choices(self) -> tuple[str, ...]:
         """Say how episodes are compared and averaged."""

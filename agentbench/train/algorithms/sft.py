@@ -35,7 +35,7 @@ class SFT:
     def loss(self, now: Forward, batch: Batch, credit: Credit, denominator: Denominator) -> Loss:
         """Return the negative log-likelihood."""
         total = aggregate(-now.logprobs_bt, batch.mask_bt, "token-mean", denominator=denominator.policy_b)
-        return Loss(total, {"policy/loss": total.item()})
+        return Loss(total, {"policy/loss": total.item()}, float(batch.mask_bt.sum()))
 
     def choices(self) -> tuple[str, ...]:
         """What a report says about this algorithm."""

@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor
 
 from agentbench.core.errors import UsageError
-from agentbench.train.batch import Batch, Credit, Denominator, Forward
+from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation, policy_loss, value_loss
 from agentbench.train.losses import denominators as policy_denominators
 from agentbench.train.ratios import Level, log_ratio
@@ -49,9 +49,7 @@ class Surrogate:
         repeated = self.reduce == "product" and self.level != "token" and "turn" not in self.reduction
         return f" (biased: a {self.level} counts once for each of its tokens)" if repeated else ""
 
-    def loss(
-        self, now: Forward, batch: Batch, credit: Credit, denominator_b: Tensor
-    ) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, now: Forward, batch: Batch, credit: Credit, denominator_b: Tensor) -> Loss:
         """Return the actor's loss on some rows, and what to log."""
         ratio_bt = log_ratio(
             now.logprobs_bt,
@@ -75,7 +73,8 @@ class Surrogate:
             denominator=denominator_b,
             weights_bt=credit.weights_bt,
         )
-        return total, {"policy/loss": total.item(), **{f"policy/{name}": float(stats[name]) for name in _LOGGED}}
+        logged = {f"policy/{name}": float(stats[name]) for name in _LOGGED}
+        return Loss(total, {"policy/loss": total.item(), **logged}, float(stats["votes"]))
 
 
 _LOGGED = ("clip_fraction", "clip_fraction_low", "clip_fraction_high", "dual_clip_fraction", "approx_kl", "ratio_mean")

@@ -41,6 +41,7 @@ class TurnPPO:
 
     name: ClassVar[str] = "turn-ppo"
     critic: ClassVar[str] = "turn"
+    demonstrates: ClassVar[bool] = False
 
     group_size: int = 1
     gamma: float = 0.99
@@ -100,9 +101,10 @@ class TurnPPO:
 
     def loss(self, now: Forward, batch: Batch, credit: Credit, denominator: Denominator) -> Loss:
         """Return the clipped surrogate and the critic's error."""
-        actor, metrics = self.surrogate.loss(now, batch, credit, denominator.policy_b)
+        actor = self.surrogate.loss(now, batch, credit, denominator.policy_b)
         value = critic_error(now, batch, credit, self.value_clip, denominator.value)
-        return Loss(actor + self.value_coef * value, {**metrics, "value/loss": value.item()})
+        metrics = {**actor.metrics, "value/loss": value.item()}
+        return Loss(actor.total + self.value_coef * value, metrics, actor.votes)
 
     def choices(self) -> tuple[str, ...]:
         """Say what the four open choices are."""
