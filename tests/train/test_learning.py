@@ -1,7 +1,8 @@
 """Every algorithm learns what can be learned in a few updates, on a CPU, with fixed seeds.
 
 A model that was taught to say `left` and `right` equally often must come to say what pays; one that half knows how to
-repeat a word must come to repeat it. The margins are wide: each run ends above 0.95 (bandit) or 0.85 (echo).
+repeat a word must come to repeat it more often. The margins: the last three updates of the bandit above 0.9, the last
+five of the echo at least 0.15 above the first two.
 """
 
 from collections.abc import Callable
@@ -60,6 +61,45 @@ def test_the_bandit_is_learned_in_ten_updates(
     curve = successes(config)
     assert curve[0] < 0.9, f"there was nothing to learn: {curve}"
     assert sum(curve[-3:]) / 3 > 0.9, curve
+
+
+@pytest.fixture(scope="module")
+def parrot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that repeats one word in three."""
+    folder = tmp_path_factory.mktemp("parrot")
+    env = folder / "echo_env.py"
+    env.write_text("from agentbench.testing import ECHO as ENTRY\n")
+    config = TrainConfig.parse(
+        {
+            "model": "init:xs",
+            "env": f"{env}/1",
+            "algorithm": {"name": "sft"},
+            "budget": {"updates": 8},
+            "rollout": {"episodes": 64, "max_tokens": 8},
+            "optim": {"lr": 2e-3, "warmup": 0},
+            "validation": {"every": 0, "episodes": 4},
+            "out": str(folder),
+        }
+    )
+    return train(config).run_dir / "checkpoints" / "last"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_echo_is_learned_in_a_few_dozen_updates(
+    name: str, parrot: Path, fake: Callable[[str], str], recipe: Recipe
+) -> None:
+    group = {"group_size": 4} if name in ("grpo", "rloo") else {}
+    config = recipe(
+        model=str(parrot),
+        env=f"{fake('ECHO')}/1",
+        algorithm={"name": name, **group},
+        budget={"updates": 45 if name == "grpo" else 30},
+        rollout={"episodes": 64, "max_tokens": 8},
+        optim={"lr": 3e-4, "critic_lr": 1e-3, "warmup": 2},
+    )
+    curve = successes(config)
+    assert sum(curve[-5:]) / 5 > sum(curve[:2]) / 2 + 0.15, curve
 
 
 @pytest.mark.slow
