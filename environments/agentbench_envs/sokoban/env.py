@@ -190,7 +190,10 @@ class SokobanEnv(Env):
         text = text_of(game.cells)
         note = "" if moved or self.compact else "Nothing moved.\n"
         if ignored > 0:
-            note += f"Only the first {self.actions_per_turn} moves of a reply are played.\n"
+            kept = (
+                "move of a reply is" if self.actions_per_turn == 1 else f"{self.actions_per_turn} moves of a reply are"
+            )
+            note += f"Only the first {kept} played.\n"
         info = self._info(text, valid=True, terms=terms)
         return Step(note + self._show(text), reward, won, done and not won, info)
 

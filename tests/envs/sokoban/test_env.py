@@ -71,6 +71,12 @@ def test_several_moves_are_played_in_order_up_to_the_cap() -> None:
     assert step.reward == pytest.approx(-0.3)
 
 
+def test_a_variant_of_single_moves_plays_the_first() -> None:
+    step = started().step("down || up")
+    assert step.info["moves"] == 1
+    assert "Only the first move of a reply is played.\n" in step.observation
+
+
 def test_moves_after_the_winning_one_are_not_played() -> None:
     step = started(ONE_PUSH, actions_per_turn=5).step("right || left || left")
     assert (step.reward, step.terminated, step.info["success"], step.info["moves"]) == (10.9, True, True, 1)
