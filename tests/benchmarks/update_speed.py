@@ -35,12 +35,15 @@ MEMORY_TARGET = 0.6
 
 
 def experience(size: str, folder: Path) -> tuple[Any, Batch, ValueHead]:
-    """Play episodes of twelve turns with random weights."""
+    """Play episodes of twelve turns, with observations of some twenty tokens and replies of four."""
+    env = folder / "echo_env.py"
+    env.write_text("from agentbench.testing import ECHO as ENTRY\n")
     checkpoint = load_checkpoint(init_named(size, folder / "model"), device="cpu", dtype="float32")
     config = TrainConfig.parse(
         {
             "model": str(folder / "model"),
-            "env": "sokoban/tiny",
+            "env": str(env),
+            "env_args": {"length": 12},
             "rollout": {"episodes": EPISODES, "max_turns": 12, "max_tokens": 4},
             "budget": {"updates": 1},
         }
