@@ -210,9 +210,9 @@ def test_colours_are_for_terminals_that_want_them(tmp_path: Path) -> None:
 
 
 def test_a_bug_is_one_line_and_a_file_with_the_details(tmp_path: Path, words: Path) -> None:
-    words.write_text(words.read_text().replace("super().__init__(**kwargs)", "raise LookupError('oh no')"))
+    words.write_text(words.read_text().replace('title="Words"', 'title="Words", max_turns="many"'))  # Nobody checks it.
     done = agentbench("eval", "--model", "oracle", "--env", words, cwd=tmp_path, TMPDIR=str(tmp_path))
-    assert_one_clear_line(done, 70, "a bug", "LookupError: oh no")
+    assert_one_clear_line(done, 70, "a bug", "TypeError: '>=' not supported")
     details = done.err.rsplit("details in ", 1)[1].strip().rstrip(")")
     assert "Traceback" in Path(details).read_text()
 
