@@ -5,16 +5,20 @@
     optimizer.safetensors                          moments of Adam, by parameter
     trainer.json                                   counters; all randomness follows from them and the seed
 
-A run keeps `last`, `best` (on the valid panel), and one checkpoint per stage, named after it. A checkpoint is written
-under another name and renamed when it is complete, so that a kill leaves the one before.
+A run keeps `last`, `best` (on the valid panel), and one checkpoint per stage, named after it. A folder is written under
+another name and renamed when it is complete; the one before is set aside until then, so that a kill leaves one of them.
 """
 
+import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from agentbench.core.errors import IntegrityError, RecordError
@@ -58,34 +62,53 @@ def save(
     Raises:
         RecordError: It cannot be written; an earlier one stays as it was.
     """
-    scratch = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(scratch, ignore_errors=True)
-    try:
-        scratch.mkdir(parents=True)
-        with quietly():
-            model.save_pretrained(scratch)
-        tokenizer.save_pretrained(scratch)
+    with _written(folder) as scratch:
+        _save_policy(scratch, model, tokenizer)
         if head is not None:
             save_file({name: tensor.contiguous() for name, tensor in head.state_dict().items()}, scratch / _CRITIC)
         save_file(_moments(optimizer), scratch / _OPTIMIZER)
         write_json(scratch / _COUNTERS, asdict(counters))
-        if folder.exists():
-            shutil.rmtree(folder)
-        scratch.rename(folder)
-    except OSError as error:
-        raise RecordError(f"cannot write the checkpoint {folder}: {error}") from error
 
 
-def restore(folder: Path, model: Any, head: ValueHead | None, optimizer: torch.optim.Optimizer) -> Counters:
+def save_reference(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Write the policy alone.
+
+    Raises:
+        RecordError: It cannot be written.
+    """
+    with _written(folder) as scratch:
+        _save_policy(scratch, model, tokenizer)
+
+
+def find(folder: Path) -> Path | None:
+    """Return a checkpoint, or the one before where a run was killed between the two; None where there is neither."""
+    aside = _aside(folder)
+    if not folder.exists() and (aside / _COUNTERS).is_file():
+        aside.rename(folder)
+    return folder if (folder / _COUNTERS).is_file() else None
+
+
+def read_counters(folder: Path) -> Counters:
+    """Return where the run stood that wrote a checkpoint.
+
+    Raises:
+        IntegrityError: They are missing or make no sense.
+    """
+    try:
+        return Counters(**json.loads((folder / _COUNTERS).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise IntegrityError(f"the checkpoint {folder} cannot be loaded: {error}") from error
+
+
+def restore(folder: Path, model: Any, head: ValueHead | None, optimizer: torch.optim.Optimizer) -> None:
     """Load a checkpoint into a model, a critic and an optimiser that were built alike.
 
     Raises:
         IntegrityError: A part is missing or does not fit.
     """
-    import json
-
     try:
-        weights = load_file(folder / "model.safetensors")
+        shards = sorted(folder.glob("model*.safetensors"))  # one, or several of a large model
+        weights = {name: tensor for shard in shards for name, tensor in load_file(shard).items()}
         result = model.load_state_dict(weights, strict=False)
         model.tie_weights()
         unknown = [*result.unexpected_keys, *(key for key in result.missing_keys if "lm_head" not in key)]
@@ -94,12 +117,38 @@ def restore(folder: Path, model: Any, head: ValueHead | None, optimizer: torch.o
         if head is not None:
             head.load_state_dict(load_file(folder / _CRITIC))
         _restore_moments(optimizer, load_file(folder / _OPTIMIZER))
-        return Counters(**json.loads((folder / _COUNTERS).read_text()))
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise IntegrityError(f"the checkpoint {folder} cannot be loaded: {error}") from error
 
 
 _CRITIC, _OPTIMIZER, _COUNTERS = "critic.safetensors", "optimizer.safetensors", "trainer.json"
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[Path]:
+    """Lend a scratch folder; when it is complete, let it take the place of `folder`."""
+    scratch, aside = folder.with_name(f".{folder.name}.partial"), _aside(folder)
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        yield scratch
+        if folder.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+            folder.rename(aside)
+        scratch.rename(folder)
+        shutil.rmtree(aside, ignore_errors=True)
+    except OSError as error:
+        raise RecordError(f"cannot write the checkpoint {folder}: {error}") from error
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.before")
+
+
+def _save_policy(folder: Path, model: Any, tokenizer: Any) -> None:
+    with quietly():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def _moments(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:

@@ -16,10 +16,10 @@ from agentbench.core.records import Planned, RunDirectory, read_lines, write_jso
 from agentbench.core.seeding import derive
 from agentbench.evaluate.evaluate import plan_tasks
 from agentbench.evaluate.lock import make_lock
-from agentbench.policies.checkpoint import Checkpoint, load_checkpoint, quietly
+from agentbench.policies.checkpoint import Checkpoint, load_checkpoint
 from agentbench.policies.hf import HFPolicy
 from agentbench.policies.init import init_named
-from agentbench.train.checkpoint import Counters, restore, save
+from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
 from agentbench.train.config import TrainConfig
 from agentbench.train.critic import ValueHead
 from agentbench.train.forward import check_reader, recompute_layers
@@ -142,18 +142,16 @@ class Workshop:
         """A frozen copy of the policy as it entered the main stage; kept on disk for a resumed run."""
         path = self.folder / "reference"
         if not path.exists():
-            with quietly():
-                self.model.save_pretrained(path)
-            self.checkpoint.tokenizer.save_pretrained(path)
+            save_reference(path, self.model, self.checkpoint.tokenizer)
         reference = load_checkpoint(path, device=str(self.model.device), dtype="float32").model
         return reference.requires_grad_(False)
 
     def _last_checkpoint(self) -> Path | None:
         """Find where an interrupted run can go on, and forget the rows that were logged after it."""
-        path = self.folder / "last"
-        if not (path / "trainer.json").is_file():
+        path = find(self.folder / "last")
+        if path is None:
             return None
-        self.counters = Counters(**json.loads((path / "trainer.json").read_text()))
+        self.counters = read_counters(path)
         rows = read_lines(self.run.path / "metrics.jsonl")
         kept = [row for row in rows if row["update"] <= self.counters.total_updates]
         write_text(self.run.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
@@ -198,9 +196,9 @@ def _open(config: TrainConfig, resume: Path | None) -> RunDirectory:
 def _load(config: TrainConfig, run: Path) -> Checkpoint:
     path: str | Path = config.model
     if config.model.startswith("init:"):
+        # Always made anew: the seed decides the weights, and a run may have been killed while it wrote them.
         path = run / "checkpoints" / "initial"
-        if not path.exists():
-            init_named(config.model.removeprefix("init:"), path, seed=derive("weights", config.seed))
+        init_named(config.model.removeprefix("init:"), path, seed=derive("weights", config.seed))
     checkpoint = load_checkpoint(path, device=config.device, dtype="float32")
     wrong = check_reader(checkpoint.model)
     if wrong is not None:
