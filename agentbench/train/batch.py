@@ -72,6 +72,11 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def shaping_gamma(self) -> float | None:
+        """The discount per turn, which shaping by a potential needs; None where there is no such thing."""
+        ...
+
+    @property
     def unit(self) -> Level:
         """What its ratio is of; the importance of a stale sample is that of the same unit."""
         ...

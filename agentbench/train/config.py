@@ -5,10 +5,11 @@ Unknown keys, wrong types and impossible combinations are refused before anythin
 A recipe is a TOML file with these tables; `--set optim.lr=1e-4` changes one key. Absent keys have the defaults below.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -76,11 +77,35 @@ class Regularise(Table):
     kl_coef: Amount = 0.0
     """Of the divergence from the frozen reference; 0 keeps no reference."""
     kl_in: Literal["loss", "reward"] = "loss"
-    kl_kind: Literal["k1", "k2", "k3"] = "k3"
+    kl_kind: Literal["k1", "k2", "k3"] | None = None
+    """The estimator, see `losses.kl_penalty`; absent, the one that is right there: k3 in the loss, k1 in the reward."""
     kl_target: Rate | None = None
     """Where the coefficient is to steer the divergence to; None keeps it fixed."""
     kl_horizon: Rate = 10_000
     """Episodes over which an adaptive coefficient moves."""
+
+    @property
+    def kind(self) -> Literal["k1", "k2", "k3"]:
+        """The estimator in use."""
+        return self.kl_kind or ("k3" if self.kl_in == "loss" else "k1")
+
+    def choices(self) -> tuple[str, ...]:
+        """Say how the policy is held near the reference; every report prints it."""
+        if not self.kl_coef:
+            return ()
+        # A penalty in the reward is a constant to the optimiser: only of k1 nothing is lost by that.
+        biased = " (biased: its gradient is not the KL's)" if self.kl_in == "reward" and self.kind != "k1" else ""
+        return (f"KL: {self.kl_coef} x {self.kind} in the {self.kl_in}{biased}",)
+
+    @model_validator(mode="after")
+    def _teaches(self) -> Self:
+        if self.kl_coef and self.kl_in == "loss" and self.kl_kind == "k1":
+            raise ValueError(
+                "k1 in the loss has a gradient of mean 0 and teaches nothing: take k3, or kl_in = 'reward'"
+            )
+        if self.kl_target is not None and not self.kl_coef:
+            raise ValueError("kl_target steers kl_coef, and kl_coef = 0 stays 0: give it a value to start from")
+        return self
 
 
 class Budget(Table):
@@ -178,9 +203,10 @@ class TrainConfig(Table):
         try:
             config = cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            hint = f"; known: {', '.join(cls.model_fields)}" if first["type"] == "extra_forbidden" else ""
+            # Of a value that may be a word or a table, the mistake inside the table says more.
+            first = max(error.errors(), key=lambda mistake: len(mistake["loc"]))
+            key = ".".join(str(part) for part in first["loc"] if not _KIND.match(str(part)))
+            hint = f"; known: {', '.join(_known(cls, first['loc']))}" if first["type"] == "extra_forbidden" else ""
             raise UsageError(f"recipe: {key} = {first['input']!r}: {first['msg']}{hint}") from error
         config.check()
         return config
@@ -193,21 +219,51 @@ class TrainConfig(Table):
         """
         algorithm = self.make_algorithm()
         resolved = self.resolve_env()
-        if self.rollout.episodes % algorithm.group_size:
-            raise UsageError(
-                f"rollout.episodes = {self.rollout.episodes} is no multiple of group_size = {algorithm.group_size}"
-            )
+        early = self.value_pretraining
+        for key, episodes in (
+            ("rollout.episodes", self.rollout.episodes),
+            ("value_pretraining.episodes", early.episodes if early else 0),
+        ):
+            if episodes % algorithm.group_size:
+                raise UsageError(f"{key} = {episodes} is no multiple of group_size = {algorithm.group_size}")
         if all(limit is None for limit in self.budget.model_dump().values()):
             raise UsageError("budget has no limit; set budget.updates, episodes, tokens, cpu_seconds or seconds")
-        if self.value_pretraining is not None and algorithm.critic == "none":
-            raise UsageError(f"value_pretraining needs a critic, and {algorithm.name} has none")
-        if self.rollout.truncation == "bootstrap" and algorithm.critic == "none":
-            raise UsageError(f"truncation = 'bootstrap' needs a critic, and {algorithm.name} has none")
+        self._check_critic(algorithm)
+        self._check_kl(algorithm)
         for split in ("train", "valid"):
             if split not in (resolved.entry.variants[resolved.variant].splits or resolved.entry.splits):
                 raise UsageError(f"{resolved.id} has no {split} split: nothing to train or to choose checkpoints on")
-        self.reward_spec(resolved)
+        spec = self.reward_spec(resolved)
+        if algorithm.shaping_gamma is None and any(term.name == POTENTIAL for term in spec.terms):
+            raise UsageError(
+                f"shaping by a potential discounts per turn, and {algorithm.name} with gamma = {algorithm.gamma} per"
+                " token: set algorithm.gamma = 1, or take turn-ppo"
+            )
         self.context(resolved)
+
+    def _check_critic(self, algorithm: Any) -> None:
+        if self.value_pretraining is not None and algorithm.critic == "none":
+            raise UsageError(f"value_pretraining needs a critic, and {algorithm.name} has none")
+        if self.rollout.truncation != "bootstrap":
+            return
+        if algorithm.critic == "none":
+            raise UsageError(f"truncation = 'bootstrap' needs a critic, and {algorithm.name} has none")
+        if getattr(algorithm, "value_at", "first") != "first":
+            raise UsageError(
+                "truncation = 'bootstrap' reads V where the next reply would begin, and value_at ="
+                f" {algorithm.value_at!r} trains it elsewhere: take value_at = 'first'"
+            )
+
+    def _check_kl(self, algorithm: Any) -> None:
+        if not self.regularise.kl_coef:
+            return
+        if algorithm.demonstrates:
+            raise UsageError(f"regularise.kl_coef needs tokens that the policy sampled, and {algorithm.name} has none")
+        if self.regularise.kl_in == "reward" and getattr(algorithm, "scale", "none") == "std":
+            raise UsageError(
+                "kl_in = 'reward' with scale = 'std' ranks groups of equal reward by their KL alone, at full size: take"
+                " kl_in = 'loss', or scale = 'none'"
+            )
 
     def make_algorithm(self) -> Any:
         """Build the algorithm.
@@ -272,3 +328,16 @@ class TrainConfig(Table):
         when: dict[str, Literal["turn", "final"]] = dict.fromkeys(self.reward.final, "final")
         terms = tuple(RewardTerm(name, weight, when.get(name, "turn")) for name, weight in self.reward.terms.items())
         return RewardSpec(terms, tuple(Gate(name, threshold) for name, threshold in self.reward.gates.items()))
+
+
+_KIND = re.compile(r"literal\[|Reward$")
+"""What pydantic calls the alternatives of a key, which are no keys."""
+
+
+def _known(table: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """Return the keys of the table that a wrong key stands in."""
+    for part in path[:-1]:
+        field = table.model_fields.get(str(part))
+        inner = [] if field is None else [field.annotation, *get_args(field.annotation)]
+        table = next((kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), table)
+    return list(table.model_fields)

@@ -29,7 +29,7 @@ class Stage:
     @property
     def gamma(self) -> float:
         """The discount that potential-based shaping uses."""
-        return float(getattr(self.algorithm, "gamma", 1.0))
+        return 1.0 if self.algorithm.shaping_gamma is None else self.algorithm.shaping_gamma
 
     def is_over(self, counters: Counters) -> bool:
         """Tell whether a limit of the stage's budget is reached."""

@@ -163,7 +163,7 @@ class Learner:
         stats = {"policy/entropy": entropy.item(), "policy/logprob_distance": distance.item()}
         total = -self.regularise.entropy_coef * entropy if self.regularise.entropy_coef else torch.zeros(())
         if now.ref_logprobs_bt is not None and self.regularise.kl_in == "loss":
-            kl_bt = kl_penalty(now.logprobs_bt, now.ref_logprobs_bt, kind=self.regularise.kl_kind)
+            kl_bt = kl_penalty(now.logprobs_bt, now.ref_logprobs_bt, kind=self.regularise.kind)
             total = total + self.kl_coef * aggregate(kl_bt, mask_bt, "token-mean", denominator=tokens)
         return total, stats
 
@@ -205,7 +205,7 @@ class Learner:
         kl = float(((batch.logprobs_bt - ref_bt) * mask_bt).sum() / mask_bt.sum())
         metrics = {"policy/kl_reference": kl, "policy/kl_coef": self.kl_coef}
         if self.regularise.kl_in == "reward":
-            kl_bt = kl_penalty(batch.logprobs_bt, ref_bt, kind=self.regularise.kl_kind)
+            kl_bt = kl_penalty(batch.logprobs_bt, ref_bt, kind=self.regularise.kind)
             batch = replace(batch, penalties_bt=self.kl_coef * kl_bt * mask_bt)
         return batch, ref_bt, metrics
 

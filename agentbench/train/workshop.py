@@ -116,7 +116,8 @@ class Workshop:
         """Rewrite run.json."""
         counters = {name: getattr(self.counters, name) for name in _TOTALS}
         best = {"checkpoint": self.counters.best, "valid_success": self.counters.best_success}
-        choices = [self.stages[-1].algorithm.name, *self.stages[-1].algorithm.choices()]
+        algorithm = self.stages[-1].algorithm
+        choices = [algorithm.name, *algorithm.choices(), *self.config.regularise.choices()]
         state = {"kind": "train", "status": status, "counts": counters, "best": best, "choices": choices}
         write_json(self.run.path / "run.json", {**state, "config": _plain(self.config), **more})
 

@@ -64,14 +64,16 @@ def test_nothing_is_found_where_nothing_was_written(tmp_path: Path) -> None:
 def test_a_large_model_comes_back_from_its_shards(checkpoint: Checkpoint, tmp_path: Path) -> None:
     folder = tmp_path / "last"
     write(folder, checkpoint, 1)
+    model: Any = checkpoint.model
     (folder / "model.safetensors").unlink()
-    checkpoint.model.save_pretrained(folder, max_shard_size="100KB")
+    model.save_pretrained(folder, max_shard_size="100KB")
     assert len(list(folder.glob("model-*.safetensors"))) > 1
-    wanted = checkpoint.model.get_input_embeddings().weight.clone()
+    weight = model.get_input_embeddings().weight
+    wanted = weight.clone()
     with torch.no_grad():
-        checkpoint.model.get_input_embeddings().weight.zero_()
-    restore(folder, checkpoint.model, None, optimizer(checkpoint))
-    assert checkpoint.model.get_input_embeddings().weight.equal(wanted)
+        weight.zero_()
+    restore(folder, model, None, optimizer(checkpoint))
+    assert weight.equal(wanted)
 
 
 def test_a_torn_file_is_an_integrity_error(checkpoint: Checkpoint, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 import agentbench
 from agentbench.core.errors import UsageError
 from agentbench.evaluate.config import read_toml
-from agentbench.train.config import TrainConfig
+from agentbench.train.algorithms import TokenPPO, TurnPPO
+from agentbench.train.config import Regularise, TrainConfig
 
 RECIPES = sorted((Path(agentbench.__file__).parent / "recipes").glob("*.toml"))
 INSTALLED = agentbench.environments()
@@ -29,6 +30,36 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"algorithm": {"name": "grpo"}, "value_pretraining": {"updates": 1}}, "needs a critic"),
     ({"algorithm": {"name": "rloo"}, "rollout": {"episodes": 16, "truncation": "bootstrap"}}, "needs a critic"),
     ({"algorithm": {"name": "token-ppo", "credit_mode": "bilevel", "adaptive_alpha": 0.05}}, "adaptive_alpha"),
+    ({"algorithm": {"name": "turn-ppo", "ratio": "token"}}, "one ratio per turn"),
+    ({"algorithm": {"name": "turn-ppo", "gamma": 1.5}}, "gamma must be between 0 and 1"),
+    ({"algorithm": {"name": "turn-ppo", "lam": -0.5}}, "lam must be between 0 and 1"),
+    ({"algorithm": {"name": "turn-ppo", "lam_critic": 2.0}}, "lam_critic must be between"),
+    ({"algorithm": {"name": "turn-ppo", "group_size": 0}}, "group_size must be at least 1"),
+    ({"algorithm": {"name": "turn-ppo", "value_clip": 0.0}}, "leave it out"),
+    ({"algorithm": {"name": "token-ppo", "value_coef": -1.0}}, "value_coef must not be negative"),
+    ({"algorithm": {"name": "token-ppo", "adaptive_alpha": 0.0}}, "adaptive_alpha must be positive"),
+    ({"algorithm": {"name": "token-ppo", "gamma": 0.99}, "reward": "dense"}, "set algorithm.gamma = 1"),
+    (
+        {"algorithm": {"name": "turn-ppo", "group_size": 8}, "value_pretraining": {"updates": 1, "episodes": 12}},
+        "value_pretraining.episodes = 12 is no multiple",
+    ),
+    (
+        {
+            "algorithm": {"name": "turn-ppo", "value_at": "last"},
+            "rollout": {"episodes": 16, "truncation": "bootstrap"},
+        },
+        "take value_at = 'first'",
+    ),
+    ({"regularise": {"kl_coef": 0.1, "kl_kind": "k1"}}, "teaches nothing"),
+    ({"regularise": {"kl_target": 0.1}}, "kl_coef = 0 stays 0"),
+    ({"algorithm": {"name": "sft"}, "regularise": {"kl_coef": 0.1}}, "tokens that the policy sampled"),
+    (
+        {"algorithm": {"name": "grpo"}, "regularise": {"kl_coef": 0.1, "kl_in": "reward"}},
+        "take kl_in = 'loss', or scale = 'none'",
+    ),
+    ({"optim": {"learning_rate": 2.0}}, "known: lr, critic_lr"),
+    ({"warm_start": {"updates": 1, "rate": 2.0}}, "known: updates, cpu_seconds"),
+    ({"reward": {"terms": {}, "weights": {}}}, "known: terms, final, gates"),
     ({"warm_start": {"lr": 1e-3}}, "updates or cpu_seconds"),
     ({"reward": {"terms": {"gold": 1.0}}}, "no reward term 'gold'"),
     ({"reward": "lots"}, "reward"),
@@ -45,6 +76,20 @@ def test_a_wrong_recipe_is_refused_in_one_line(
         recipe(**{"env": "sokoban/tiny", **change})
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_the_divergence_is_estimated_as_fits_the_place_where_it_is_charged() -> None:
+    assert Regularise(kl_coef=0.1).kind == "k3"
+    assert Regularise(kl_coef=0.1, kl_in="reward").kind == "k1"
+    assert "biased" in Regularise(kl_coef=0.1, kl_in="reward", kl_kind="k3").choices()[0]
+    assert "biased" not in Regularise(kl_coef=0.1, kl_in="reward").choices()[0]
+
+
+def test_shaping_discounts_as_the_algorithm_does_per_turn() -> None:
+    assert TurnPPO(gamma=0.9).shaping_gamma == 0.9
+    assert TokenPPO(credit_mode="bilevel", high_gamma=0.8).shaping_gamma == 0.8
+    assert TokenPPO().shaping_gamma == 1.0
+    assert TokenPPO(gamma=0.99).shaping_gamma is None
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

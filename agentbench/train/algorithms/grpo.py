@@ -31,6 +31,7 @@ class GRPO:
     name: ClassVar[str] = "grpo"
     critic: ClassVar[str] = "none"
     demonstrates: ClassVar[bool] = False
+    shaping_gamma: ClassVar[float | None] = 1.0
 
     group_size: int = 8
     scale: Literal["std", "none"] = "std"

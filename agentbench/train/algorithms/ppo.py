@@ -20,7 +20,7 @@ from torch import Tensor
 
 from agentbench.core.errors import UsageError
 from agentbench.train.advantages import bilevel_gae, gae, length_adaptive_lambda, whiten
-from agentbench.train.algorithms.surrogate import Surrogate, critic_error, denominators
+from agentbench.train.algorithms.surrogate import Surrogate, check_critic, check_shares, critic_error, denominators
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation
 from agentbench.train.ratios import Level
@@ -53,6 +53,10 @@ class TokenPPO:
 
     def __post_init__(self) -> None:
         _ = self.surrogate
+        check_critic(self.group_size, self.value_clip, self.value_coef)
+        check_shares(gamma=self.gamma, lam=self.lam, lam_critic=self.lam_critic, high_gamma=self.high_gamma)
+        if self.adaptive_alpha is not None and self.adaptive_alpha <= 0:
+            raise UsageError(f"adaptive_alpha must be positive, got {self.adaptive_alpha}")
         if self.credit_mode == "bilevel" and self.adaptive_alpha is not None:
             raise UsageError("adaptive_alpha belongs to credit_mode = 'token'; bilevel credit has one lambda")
 
@@ -60,6 +64,13 @@ class TokenPPO:
     def surrogate(self) -> Surrogate:
         """The actor's loss."""
         return Surrogate("token", "product", self.reduction, self.clip_low, self.clip_high, self.dual_clip)
+
+    @property
+    def shaping_gamma(self) -> float | None:
+        """The discount per turn; there is none where a turn is discounted by its length."""
+        if self.credit_mode == "bilevel":
+            return self.high_gamma
+        return 1.0 if self.gamma == 1.0 else None
 
     @property
     def unit(self) -> Level:
@@ -92,8 +103,10 @@ class TokenPPO:
     def choices(self) -> tuple[str, ...]:
         """Say how credit is assigned and averaged."""
         adaptive = "" if self.adaptive_alpha is None else f", lambda adapted to the length with {self.adaptive_alpha}"
+        decoupled = "" if self.lam_critic is None else f", of the critic {self.lam_critic}"
         return (
             f"credit: {self.credit_mode}{adaptive}",
+            f"gamma {self.gamma} per token, lambda {self.lam}{decoupled}",
             f"advantages whitened over: {self.whiten}",
             f"reduction: {self.reduction}",
         )

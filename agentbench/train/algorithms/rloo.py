@@ -26,6 +26,7 @@ class RLOO:
     name: ClassVar[str] = "rloo"
     critic: ClassVar[str] = "none"
     demonstrates: ClassVar[bool] = False
+    shaping_gamma: ClassVar[float | None] = 1.0
 
     group_size: int = 8
     ratio: Literal["token", "turn", "sequence"] = "token"

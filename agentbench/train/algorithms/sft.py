@@ -21,8 +21,9 @@ class SFT:
     critic: ClassVar[str] = "none"
     unit: ClassVar[Level] = "token"
     demonstrates: ClassVar[bool] = True
+    shaping_gamma: ClassVar[float | None] = 1.0
 
-    group_size: int = 1
+    group_size: ClassVar[int] = 1
 
     def credit(self, batch: Batch) -> Credit:
         """Every demonstrated token counts the same."""

@@ -113,3 +113,28 @@ def to_tokens(batch: Batch, x_e: Tensor) -> Tensor:
     """Copy what belongs to episodes to all their sampled tokens."""
     copied: Tensor = x_e[batch.episode_b][:, None] * batch.mask_bt.to(x_e.dtype)
     return copied
+
+
+def check_critic(group_size: int, value_clip: float | None, value_coef: float) -> None:
+    """Refuse what cannot be meant.
+
+    Raises:
+        UsageError: With the field.
+    """
+    if group_size < 1:
+        raise UsageError(f"group_size must be at least 1, got {group_size}")
+    if value_clip is not None and value_clip <= 0:
+        raise UsageError(f"value_clip must be positive, got {value_clip}; leave it out for the plain squared error")
+    if value_coef < 0:
+        raise UsageError(f"value_coef must not be negative, got {value_coef}")
+
+
+def check_shares(**shares: float | None) -> None:
+    """Refuse discounts and lambdas that are not between 0 and 1.
+
+    Raises:
+        UsageError: With the field.
+    """
+    for name, share in shares.items():
+        if share is not None and not 0 <= share <= 1:
+            raise UsageError(f"{name} must be between 0 and 1, got {share}")

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from agentbench.train.advantages import turn_gae, whiten
-from agentbench.train.algorithms.surrogate import Surrogate, critic_error, denominators
+from agentbench.train.algorithms.surrogate import Surrogate, check_critic, check_shares, critic_error, denominators
 from agentbench.train.batch import Batch, Credit, Denominator, Forward, Loss
 from agentbench.train.losses import Aggregation
 from agentbench.train.ratios import Level
@@ -61,6 +61,8 @@ class TurnPPO:
 
     def __post_init__(self) -> None:
         _ = self.surrogate
+        check_critic(self.group_size, self.value_clip, self.value_coef)
+        check_shares(gamma=self.gamma, lam=self.lam, lam_critic=self.lam_critic)
 
     @property
     def surrogate(self) -> Surrogate:
@@ -68,6 +70,11 @@ class TurnPPO:
         level: Literal["token", "turn"] = "token" if self.ratio == "token" else "turn"
         reduce: Literal["product", "geometric"] = "geometric" if self.ratio == "geometric" else "product"
         return Surrogate(level, reduce, self.reduction, self.clip_low, self.clip_high, self.dual_clip)
+
+    @property
+    def shaping_gamma(self) -> float:
+        """The discount per turn."""
+        return self.gamma
 
     @property
     def unit(self) -> Level:
@@ -109,9 +116,11 @@ class TurnPPO:
     def choices(self) -> tuple[str, ...]:
         """Say what the four open choices are."""
         legal = "" if self.value_at == "first" else " (biased: this baseline has seen the action)"
+        decoupled = "" if self.lam_critic is None else f", of the critic {self.lam_critic}"
         return (
             f"V(s) at the {self.value_at} token of a turn{legal}",
             f"ratio: {self.ratio}",
+            f"gamma {self.gamma} per turn, lambda {self.lam}{decoupled}",
             f"advantages whitened over: {self.whiten}",
             f"reduction: {self.reduction}{self.surrogate.bias}",
         )
