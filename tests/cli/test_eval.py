@@ -102,7 +102,7 @@ def test_what_only_changes_speed_may_change_on_resuming_and_nothing_else(tmp_pat
 
 
 def test_a_reader_that_goes_away_is_said_and_loses_nothing(tmp_path: Path) -> None:
-    process = start("eval", "-m", "random", "-e", "sokoban", "-n", 300, "--json", cwd=tmp_path)
+    process = start("eval", "-m", "random", "-e", "sokoban/10x10-3", "-n", 60, "--json", cwd=tmp_path)
     assert process.stdout is not None and process.stderr is not None
     run = json.loads(process.stdout.readline())["run_dir"]
     process.stdout.close()

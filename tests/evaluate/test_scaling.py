@@ -65,7 +65,15 @@ class FirstByte(Env):
         return Step("again", 0.0, won, False, {"success": won, "valid": True})
 
 
-ENTRY = EnvEntry("first-byte", "FirstByte", 0, ":FirstByte", "", "Speak.", 4, RewardSpec(), {"one": Variant()})
+ENTRY = EnvEntry(
+    name="first-byte",
+    version=0,
+    entry_point=":FirstByte",
+    instructions="Speak.",
+    max_turns=4,
+    reward=RewardSpec(),
+    variants={"one": Variant()},
+)
 """
 
 
