@@ -86,6 +86,7 @@ def _update(shop: Workshop, stage: Stage) -> Row:
     spec = config.reward_spec(setting.resolved)
     with shop.policy.together(0 if stage.demonstrates else len(plan)):
         experience = collect(plan, setting, shop.player(stage), spec, stage.gamma, retries=config.rollout.retries)
+    shop.policy.free_caches()  # The update needs the room, and makes what is cached worthless.
     learned = shop.learner.update(
         experience.batch,
         stage.algorithm,

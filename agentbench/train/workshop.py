@@ -10,13 +10,13 @@ from typing import Any, Self
 import tomli_w
 import torch
 
-from agentbench.core.errors import UsageError
+from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.policy import Policy
 from agentbench.core.records import Planned, RunDirectory, read_lines, write_json, write_text
 from agentbench.core.seeding import derive
 from agentbench.evaluate.evaluate import plan_tasks
 from agentbench.evaluate.lock import make_lock
-from agentbench.policies.checkpoint import Checkpoint, load_checkpoint
+from agentbench.policies.checkpoint import Checkpoint, free_memory, load_checkpoint
 from agentbench.policies.hf import HFPolicy
 from agentbench.policies.init import init_named
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
@@ -204,9 +204,38 @@ def _load(config: TrainConfig, run: Path) -> Checkpoint:
     wrong = check_reader(checkpoint.model)
     if wrong is not None:
         raise UsageError(wrong)
+    device = checkpoint.model.device
+    share = 0.7 if device.type == "cuda" else 0.5  # of what is free, that `free_memory` leaves to caches
+    require_memory(_training_bytes(checkpoint.model, config), int(free_memory(device) / share))
     if config.gradient_checkpointing:
         recompute_layers(checkpoint.model)
     return checkpoint
+
+
+def require_memory(needed: int, free: int) -> None:
+    """Refuse a training run whose weights alone do not fit, before anything is spent.
+
+    Args:
+        needed: Bytes of gradients, moments and copies of the weights; activations come on top.
+        free: Bytes that are there.
+
+    Raises:
+        PrerequisiteError: It is more than there is.
+    """
+    if needed > free:
+        raise PrerequisiteError(
+            f"training this model needs {needed / 2**30:.1f} GiB for gradients, moments and copies, and "
+            f"{free / 2**30:.1f} GiB are free: take a smaller model, or no reference (regularise.kl_coef = 0)"
+        )
+
+
+def _training_bytes(model: Any, config: TrainConfig) -> int:
+    """Count what training adds to the loaded float32 weights."""
+    weights = sum(int(parameter.numel()) for parameter in model.parameters())
+    gradients_and_moments = 4 + 8
+    reference = 4 if config.regularise.kl_coef else 0
+    sampler = 2 if config.dtype == "bfloat16" else 0
+    return weights * (gradients_and_moments + reference + sampler)
 
 
 def _width(model: Any) -> int:

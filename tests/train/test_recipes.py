@@ -117,3 +117,12 @@ def test_every_metric_that_is_logged_is_in_the_catalogue(
     assert {"policy/entropy", "valid/success", "policy/kl_reference", "entropy/turn_0"} <= logged
     for name in logged:
         assert describe(name).meaning
+
+
+def test_a_model_that_does_not_fit_is_refused_before_anything_is_spent() -> None:
+    from agentbench.core.errors import PrerequisiteError
+    from agentbench.train.workshop import require_memory
+
+    require_memory(2**30, 2**30)
+    with pytest.raises(PrerequisiteError, match=r"needs 3.0 GiB .* 2.0 GiB are free: take a smaller model"):
+        require_memory(3 * 2**30, 2 * 2**30)
