@@ -121,6 +121,27 @@ def read_lines(path: Path) -> Iterator[Row]:
         yield Recorded(f"{path}, line {number},", row)
 
 
+def scored_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, Row]:
+    """Return the row that counts for each episode that has one, by key: its first scored attempt."""
+    scored: dict[str, Row] = {}
+    for row in rows:
+        if row["scored"]:
+            scored.setdefault(row["key"], dict(row))
+    return scored
+
+
+def require_equal(run: Path, what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run under other settings.
+
+    Raises:
+        UsageError: Some differ; the message names each with both values.
+    """
+    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if changed:
+        said = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in changed)
+        raise UsageError(f"{run} cannot be resumed with another {what}: {said}")
+
+
 class RunDirectory:
     """One run on disk. `create` starts one, `open` reads one, `writing` appends to it."""
 
@@ -169,11 +190,7 @@ class RunDirectory:
 
     def scored(self) -> dict[str, Row]:
         """The scored row of each planned episode that has one, by key."""
-        scored: dict[str, Row] = {}
-        for row in self.rows():
-            if row["scored"]:
-                scored.setdefault(row["key"], row)
-        return scored
+        return scored_rows(self.rows())
 
     def trajectory(self, row: Row) -> Trajectory:
         """Read the trajectory that a row points at.

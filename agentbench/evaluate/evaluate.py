@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentbench.core.env import Env
-from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, UsageError, before_any_episode
+from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, before_any_episode
 from agentbench.core.policy import Policy, is_scripted
-from agentbench.core.records import Planned, Row, RunDirectory, RunWriter, digest, write_json, write_text
+from agentbench.core.records import Planned, Row, RunDirectory, RunWriter, digest, require_equal, write_json, write_text
 from agentbench.core.registry import Resolved
 from agentbench.core.seeding import derive
 from agentbench.evaluate.config import EvalConfig
@@ -122,12 +122,7 @@ def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener
 def _open(config: EvalConfig, path: Path) -> RunDirectory:
     """Open a run to go on with, if it is a run of the same configuration."""
     run = RunDirectory.open(path)
-    before = run.state["config"]
-    now = config.result_keys()
-    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
-    if changed:
-        said = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in changed)
-        raise UsageError(f"{path} cannot be resumed with another configuration: {said}")
+    require_equal(path, "configuration", run.state["config"], config.result_keys())
     return run
 
 

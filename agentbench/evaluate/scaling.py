@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentbench.core.records import Planned
+from agentbench.core.records import Planned, scored_rows
 from agentbench.metrics.stats import success_interval
 
 Row = Mapping[str, Any]
@@ -46,10 +46,7 @@ def scale(plan: Sequence[Planned], rows: Sequence[Row]) -> list[Point]:
     Returns:
         Points by turns, by tokens (for policies that count them) and by attempts, sizes doubling up to the largest.
     """
-    scored: dict[str, Row] = {}
-    for row in rows:
-        if row["scored"]:
-            scored.setdefault(row["key"], row)
+    scored = scored_rows(rows)
     points = []
     for budget in ("turns", "tokens"):
         largest = max((int(row[budget]) for row in scored.values()), default=0)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentbench.core.records import Planned
+from agentbench.core.records import Planned, scored_rows
 from agentbench.metrics.stats import Interval, success_interval, t_interval
 
 Row = Mapping[str, Any]
@@ -27,10 +27,7 @@ def summarise(plan: Sequence[Planned], rows: Sequence[Row]) -> dict[str, Any]:
         the means of reward, turns, tokens, validity and time over scored episodes.
     """
     keys = {planned.key for planned in plan}
-    scored: dict[str, Row] = {}
-    for row in rows:
-        if row["scored"] and row["key"] in keys:
-            scored.setdefault(row["key"], row)
+    scored = scored_rows(row for row in rows if row["key"] in keys)
     counted = [row for row in scored.values() if row["success"] is not None]
     success = _success(plan, scored) if counted or not scored else None
     rewards = _over_tasks(plan, scored, "reward")

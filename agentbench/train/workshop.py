@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +11,7 @@ import torch
 
 from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.policy import Policy
-from agentbench.core.records import Planned, RunDirectory, read_lines, write_json, write_text
+from agentbench.core.records import Planned, RunDirectory, read_lines, require_equal, write_json, write_text
 from agentbench.core.seeding import derive
 from agentbench.evaluate.evaluate import plan_tasks
 from agentbench.evaluate.lock import make_lock
@@ -185,12 +184,9 @@ def _open(config: TrainConfig, resume: Path | None) -> RunDirectory:
         resolved = config.resolve_env()
         return RunDirectory.create(config.out, resolved.id, config.make_algorithm().name)
     run = RunDirectory.open(resume)
-    before: Mapping[str, Any] = run.state["config"]
-    now = _plain(config)
-    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key) and key != "out")
-    if changed:
-        said = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in changed)
-        raise UsageError(f"{resume} cannot be resumed with another recipe: {said}")
+    # A run that was moved is the same run.
+    before, now = ({**recipe, "out": None} for recipe in (run.state["config"], _plain(config)))
+    require_equal(resume, "recipe", before, now)
     return run
 
 

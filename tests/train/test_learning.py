@@ -25,25 +25,30 @@ def successes(config: TrainConfig) -> list[float]:
     return [row["episode/success"] for row in rows]
 
 
-@pytest.fixture(scope="module")
-def speaker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that says left or right, whatever it is asked."""
-    folder = tmp_path_factory.mktemp("speaker")
-    env = folder / "bandit_env.py"
-    env.write_text("from agentbench.testing import BANDIT as ENTRY\n")
+def taught(folder: Path, entry: str, variant: str, *, updates: int, rollout: dict[str, int], lr: float) -> Path:
+    """Teach a new model by demonstrations; return its checkpoint."""
+    env = folder / f"{entry.lower()}_env.py"
+    env.write_text(f"from agentbench.testing import {entry} as ENTRY\n")
     config = TrainConfig.parse(
         {
             "model": "init:xs",
-            "env": f"{env}/fair",
+            "env": f"{env}/{variant}",
             "algorithm": {"name": "sft"},
-            "budget": {"updates": 10},
-            "rollout": {"episodes": 32, "max_tokens": 4},
-            "optim": {"lr": 1e-3, "warmup": 0},
+            "budget": {"updates": updates},
+            "rollout": rollout,
+            "optim": {"lr": lr, "warmup": 0},
             "validation": {"every": 0, "episodes": 4},
             "out": str(folder),
         }
     )
     return train(config).run_dir / "checkpoints" / "last"
+
+
+@pytest.fixture(scope="module")
+def speaker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that says left or right, whatever it is asked."""
+    folder = tmp_path_factory.mktemp("speaker")
+    return taught(folder, "BANDIT", "fair", updates=10, rollout={"episodes": 32, "max_tokens": 4}, lr=1e-3)
 
 
 @pytest.mark.slow
@@ -67,21 +72,7 @@ def test_the_bandit_is_learned_in_ten_updates(
 def parrot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that repeats one word in three."""
     folder = tmp_path_factory.mktemp("parrot")
-    env = folder / "echo_env.py"
-    env.write_text("from agentbench.testing import ECHO as ENTRY\n")
-    config = TrainConfig.parse(
-        {
-            "model": "init:xs",
-            "env": f"{env}/1",
-            "algorithm": {"name": "sft"},
-            "budget": {"updates": 8},
-            "rollout": {"episodes": 64, "max_tokens": 8},
-            "optim": {"lr": 2e-3, "warmup": 0},
-            "validation": {"every": 0, "episodes": 4},
-            "out": str(folder),
-        }
-    )
-    return train(config).run_dir / "checkpoints" / "last"
+    return taught(folder, "ECHO", "1", updates=8, rollout={"episodes": 64, "max_tokens": 8}, lr=2e-3)
 
 
 @pytest.mark.slow
