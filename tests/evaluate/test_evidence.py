@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from agentbench.core.errors import AgentBenchError, RunInvalid, UsageError
 from agentbench.core.records import RunDirectory
 from agentbench.evaluate.evidence import Evidence, differences, said
-from tests.evaluate.simulated import planned, write_run
+from tests.evaluate.simulated import Outcome, planned, write_run
 
-OUTCOMES = [[True, False], [True, None], [None, None], [False, False]]
+OUTCOMES: list[list[Outcome]] = [[True, False], [True, None], [None, None], [False, False]]
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_file_cut_anywhere_is_read_or_refused(tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.parametrize("field", ["reward", "turns", "policy_seconds", "success", "hash"])
-@pytest.mark.parametrize("value", [None, "many", float("nan"), [1]])
+@pytest.mark.parametrize("value", [None, {}, float("nan"), [1]])
 def test_a_row_that_does_not_say_how_it_went_is_damage(run: Path, field: str, value: object) -> None:
     rows = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
     rows[0] = {**rows[0], field: value} if value is not None else {k: v for k, v in rows[0].items() if k != field}
