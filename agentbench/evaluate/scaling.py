@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentbench.core.records import Planned, scored_rows
-from agentbench.metrics.stats import success_interval
+from agentbench.metrics.stats import pass_at_k, success_interval
 
 Row = Mapping[str, Any]
 
@@ -55,21 +55,10 @@ def scale(plan: Sequence[Planned], rows: Sequence[Row]) -> list[Point]:
             points.append(_point(budget, size, [sum(won) / len(won) for won in outcomes], outcomes))
     outcomes = _outcomes(plan, scored, "turns", math.inf)
     best = [
-        _point("best of", size, [pass_at(size, len(won), sum(won)) for won in outcomes], outcomes)
+        _point("best of", size, [pass_at_k(len(won), sum(won), size) for won in outcomes], outcomes)
         for size in _doubling(min(map(len, outcomes), default=0))
     ]
     return [*points, *best]
-
-
-def pass_at(k: int, n: int, successes: int) -> float:
-    """Return the unbiased estimate of pass@k from `successes` among `n` attempts.
-
-    Raises:
-        ValueError: There are fewer attempts than k.
-    """
-    if k > n:
-        raise ValueError(f"pass@{k} needs at least {k} attempts, there are {n}")
-    return 1.0 - math.comb(n - successes, k) / math.comb(n, k)
 
 
 def _outcomes(plan: Sequence[Planned], scored: Mapping[str, Row], budget: str, size: float) -> list[list[bool]]:

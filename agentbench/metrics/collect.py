@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentbench.core.records import Planned, scored_rows
-from agentbench.metrics.stats import Interval, success_interval, t_interval
+from agentbench.metrics.stats import Estimate, mean_interval, success_interval
 
 Row = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def summarise(plan: Sequence[Planned], rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _success(plan: Sequence[Planned], scored: Mapping[str, Row]) -> Interval | None:
+def _success(plan: Sequence[Planned], scored: Mapping[str, Row]) -> Estimate | None:
     by_task: dict[str, list[float]] = defaultdict(list)
     for planned in plan:
         row = scored.get(planned.key)
@@ -61,14 +61,14 @@ def _success(plan: Sequence[Planned], scored: Mapping[str, Row]) -> Interval | N
     return success_interval(means, trials=max(len(outcomes) for outcomes in by_task.values()))
 
 
-def _over_tasks(plan: Sequence[Planned], scored: Mapping[str, Row], field: str) -> Interval | None:
+def _over_tasks(plan: Sequence[Planned], scored: Mapping[str, Row], field: str) -> Estimate | None:
     by_task: dict[str, list[float]] = defaultdict(list)
     for planned in plan:
         if planned.key in scored:
             by_task[planned.task].append(float(scored[planned.key][field]))
     if not by_task:
         return None
-    return t_interval([math.fsum(values) / len(values) for values in by_task.values()])
+    return mean_interval([math.fsum(values) / len(values) for values in by_task.values()])
 
 
 def _means(rows: Sequence[Row]) -> dict[str, float | None]:

@@ -4,12 +4,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agentbench.core.records import RunDirectory
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate
-from agentbench.evaluate.scaling import Point, pass_at, scale
+from agentbench.evaluate.scaling import Point, scale
 
 
 def run(out: Path, **changes: Any) -> RunDirectory:
@@ -75,13 +73,6 @@ ENTRY = EnvEntry(
     variants={"one": Variant()},
 )
 """
-
-
-def test_best_of_n_is_the_unbiased_estimator() -> None:
-    assert [pass_at(k, 5, 2) for k in (1, 2, 3, 5)] == pytest.approx([0.4, 0.7, 0.9, 1.0])
-    assert pass_at(5, 10, 3) == pytest.approx(0.916667, abs=1e-6)
-    with pytest.raises(ValueError, match="at least 3 attempts"):
-        pass_at(3, 2, 1)
 
 
 def test_best_of_n_grows_with_the_attempts(tmp_path: Path) -> None:

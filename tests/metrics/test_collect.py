@@ -6,7 +6,7 @@ import pytest
 
 from agentbench.core.records import Planned
 from agentbench.metrics.collect import summarise
-from agentbench.metrics.stats import t_interval, wilson
+from agentbench.metrics.stats import mean_interval, wilson
 
 
 def planned(task: str, trial: int = 0) -> Planned:
@@ -43,7 +43,7 @@ def test_the_task_is_the_unit() -> None:
     summary = summarise(plan, rows)
     assert summary["n"] == 3
     assert summary["success"] == pytest.approx((1 + 0.5 + 0) / 3)
-    expected = t_interval([1.0, 0.5, 0.0])
+    expected = mean_interval([1.0, 0.5, 0.0])
     assert (summary["low"], summary["high"]) == (max(0.0, expected.low), min(1.0, expected.high))
     assert summary["coverage"] == pytest.approx(5 / 6), "c.1 is missing"
 
@@ -74,7 +74,7 @@ def test_means_are_over_scored_episodes_and_rates_over_turns() -> None:
     assert summary["invalid_rate"] == 0.25
     assert (summary["tokens"], summary["prompt_tokens"]) == (6.0, 20.0)
     assert summary["reward"] == -0.5
-    expected = t_interval([1.0, -2.0])
+    expected = mean_interval([1.0, -2.0])
     assert (summary["reward_low"], summary["reward_high"]) == (expected.low, expected.high)
     assert (summary["env_seconds"], summary["policy_seconds"]) == (1.5, 3.5)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.seeding import generator
-from agentbench.metrics.stats import Interval, success_interval, t_interval, wilson
+from agentbench.metrics.stats import Estimate, mean_interval, success_interval, wilson
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_wilson_gives_the_published_intervals(successes: int, n: int, low: float
 def test_the_t_interval_of_task_means_is_the_clustered_one() -> None:
     # Four tasks with three trials each: 111, 101, 001, 000; clustered standard error .215166.
     means = [1, 2 / 3, 1 / 3, 0]
-    interval = t_interval(means)
+    interval = mean_interval(means)
     assert interval.mean == pytest.approx(0.5)
     assert (interval.high - interval.mean) / scipy.stats.t.ppf(0.975, 3) == pytest.approx(0.215166, abs=1e-6)
 
@@ -33,7 +33,7 @@ def test_the_t_interval_of_task_means_is_the_clustered_one() -> None:
 def test_a_paired_difference_has_the_known_interval() -> None:
     a = [1, 1, 0.67, 0.33, 1, 0, 0.67, 1]
     b = [1, 0.67, 0.33, 0.33, 0.67, 0, 0.67, 0.33]
-    interval = t_interval([y - x for x, y in zip(a, b, strict=True)])
+    interval = mean_interval([y - x for x, y in zip(a, b, strict=True)])
     assert interval.mean == pytest.approx(-0.20875)
     assert interval.high - interval.mean == pytest.approx(0.088002 * scipy.stats.t.ppf(0.975, 7), abs=1e-6)
     assert interval.high < 0 < interval.high + 0.001, "p is .049454: the interval barely misses zero"
@@ -44,7 +44,7 @@ def test_a_paired_difference_has_the_known_interval() -> None:
     st.floats(0.5, 0.999),
 )
 def test_t_agrees_with_scipy(values: list[float], confidence: float) -> None:
-    interval = t_interval(values, confidence=confidence)
+    interval = mean_interval(values, confidence=confidence)
     error = scipy.stats.sem(values)
     low, high = scipy.stats.t.interval(confidence, len(values) - 1, loc=np.mean(values), scale=error)
     assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-6, abs=1e-6)
@@ -60,16 +60,16 @@ def test_wilson_agrees_with_scipy(counts: tuple[int, int], confidence: float) ->
 
 
 def test_one_value_says_nothing_about_its_spread() -> None:
-    assert t_interval([0.5]) == Interval(0.5, -math.inf, math.inf, 1, "t")
+    assert mean_interval([0.5]) == Estimate(0.5, -math.inf, math.inf, 1, "t")
 
 
 def test_equal_values_have_an_interval_of_no_width() -> None:
-    assert t_interval([0.25, 0.25, 0.25]) == Interval(0.25, 0.25, 0.25, 3, "t")
+    assert mean_interval([0.25, 0.25, 0.25]) == Estimate(0.25, 0.25, 0.25, 3, "t")
 
 
 def test_what_cannot_be_an_interval_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one value"):
-        t_interval([])
+        mean_interval([])
     for successes, n in [(0, 0), (3, 2), (-1, 2)]:
         with pytest.raises(ValueError, match="a proportion needs"):
             wilson(successes, n)
@@ -78,7 +78,7 @@ def test_what_cannot_be_an_interval_is_refused() -> None:
 def test_single_trials_get_wilson_and_several_get_t() -> None:
     assert success_interval([1.0, 0.0, 1.0], trials=1) == wilson(2, 3)
     means = [1.0, 0.5, 0.0, 0.5, 0.25, 0.75]
-    assert success_interval(means, trials=4) == t_interval(means)
+    assert success_interval(means, trials=4) == mean_interval(means)
     assert success_interval([1.0, 0.0, 1.0], trials=2).method == "t", "task means of 0 and 1 from several trials"
 
 
@@ -92,7 +92,7 @@ def test_a_success_rate_stays_between_nothing_and_all() -> None:
     interval = success_interval([1.0, 1.0, 0.75], trials=4)
     assert interval.high == 1.0
     assert success_interval([0.0, 0.0, 0.25], trials=4).low == 0.0
-    assert success_interval([0.5], trials=2) == Interval(0.5, 0.0, 1.0, 1, "t")
+    assert success_interval([0.5], trials=2) == Estimate(0.5, 0.0, 1.0, 1, "t")
 
 
 @pytest.mark.parametrize("trials", [1, 4])
