@@ -75,8 +75,11 @@ def subtract(a: Values, b: Values) -> Array:
     return after - before
 
 
-EXACT_TERMS = 1 << 21
-"""The sign-flip test enumerates up to this many sums."""
+EXACT_SIZES = 20
+"""The sign-flip test is exact for up to this many different sizes of differences, ..."""
+
+EXACT_TERMS = 1 << EXACT_SIZES
+"""... as long as they give no more sums than this at a time."""
 
 DRAWS = 10_000
 """Sign flips that are drawn where they are too many to enumerate."""
@@ -87,9 +90,9 @@ def sign_flip(
 ) -> float:
     """Return the p-value of the sign-flip permutation test: are the differences symmetric about zero?
 
-    All 2^n flips are enumerated for up to 20 differences that are not zero, and for far more where many are of equal
-    size, as those of success rates are. Otherwise `draws` seeded flips give p = (1 + hits) / (1 + draws), which is
-    never zero and keeps the level (Phipson and Smyth 2010).
+    It is exact for up to 20 differences that are not zero, and for far more where many are of equal size, as those of
+    success rates are. Otherwise `draws` seeded flips give p = (1 + hits) / (1 + draws), which is never zero and keeps
+    the level (Phipson and Smyth 2010).
 
     Args:
         differences: One per task.
@@ -114,7 +117,7 @@ def sign_flip(
     return min(1.0, float(chances[sums >= observed - ROUNDING].sum()))
 
 
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 """Sums of flipped differences this close are the same sum; the largest difference is 1."""
 
 
@@ -124,29 +127,31 @@ def _all_sums(sizes: Array) -> tuple[Array, Array] | None:
     The k differences of one size add up to one of only k + 1 sums, with binomial probabilities; equal sums of several
     sizes are merged before the next size joins (Pagano and Tritchler 1983).
     """
+    different, counts = np.unique(sizes, return_counts=True)
+    if len(different) > EXACT_SIZES:
+        return None
     sums: Array = np.zeros(1)
     chances: Array = np.ones(1)
-    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+    for size, count in zip(different.tolist(), counts.tolist(), strict=True):
         if len(sums) * (count + 1) > EXACT_TERMS:
             return None
         steps = size * (2.0 * np.arange(count + 1) - count)
-        ways = np.array([math.comb(int(count), heads) / (1 << int(count)) for heads in range(count + 1)])
-        places = np.round(np.add.outer(sums, steps).ravel() / ROUNDING)
-        different, where = np.unique(places, return_inverse=True)
-        sums, chances = different * ROUNDING, np.bincount(where, weights=np.multiply.outer(chances, ways).ravel())
+        ways = [math.comb(count, heads) / (1 << count) for heads in range(count + 1)]
+        sums, weights = np.add.outer(sums, steps).ravel(), np.multiply.outer(chances, ways).ravel()
+        _, first, same = np.unique(np.round(sums / ROUNDING), return_index=True, return_inverse=True)
+        sums, chances = sums[first], np.bincount(same, weights).astype(np.float64)
     return sums, chances
 
 
 def _some_sums(sizes: Array, observed: float, draws: int, seed: int) -> tuple[Array, Array]:
     """Return the observed sum and those of random signs, all equally likely."""
-    rng, width = generator("sign flip", seed), -(-len(sizes) // 8)
-    ups = [
-        np.unpackbits(rng.integers(256, size=(rows, width), dtype=np.uint8), axis=1, count=len(sizes)).astype(float)
-        @ sizes
-        for rows in portions(draws, len(sizes))
-    ]
-    sums = np.concatenate([[observed], 2.0 * np.concatenate(ups) - sizes.sum()])
-    return sums, np.full(len(sums), 1.0 / len(sums))
+    rng = generator("sign flip", seed)
+    sums = [observed]
+    for rows in portions(draws, len(sizes)):
+        octets = rng.integers(256, size=(rows, -(-len(sizes) // 8)), dtype=np.uint8)
+        ups = np.unpackbits(octets, axis=1, count=len(sizes)).astype(np.float64)
+        sums.extend(2.0 * (ups @ sizes) - sizes.sum())
+    return np.array(sums), np.full(len(sums), 1.0 / len(sums))
 
 
 def mcnemar(b: int, c: int) -> float:
