@@ -16,6 +16,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.3}
+"""How far a backend's logits may be from the plain forward's, in standard deviations of the logits; wrong masks and
+positions are off by far more, rounding by far less."""
+
 ValueHead = Callable[[Tensor], Tensor]
 """Maps last hidden states [rows, width] to values [rows]."""
 

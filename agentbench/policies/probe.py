@@ -7,12 +7,8 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from agentbench.policies.cache import LayerShape
-from agentbench.policies.forward import Backend, Feed, Lane, SoloBackend
+from agentbench.policies.forward import TOLERANCE, Backend, Feed, Lane, SoloBackend
 from agentbench.policies.slots import STEP, SlotBackend
-
-TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.3}
-"""How far a backend's logits may be from the plain forward's, in standard deviations of the logits; wrong masks and
-positions are off by far more, rounding by far less."""
 
 
 def choose_backend(model: PreTrainedModel, *, context_limit: int, memory_limit: int) -> Backend:

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from agentbench.core.errors import Failure
 from agentbench.policies.cache import ALIGNED, LayerShape, SlotCache
-from agentbench.policies.forward import Caller, Feed, Lane, Output, ValueHead, is_out_of_memory, joined
+from agentbench.policies.forward import TOLERANCE, Caller, Feed, Lane, Output, ValueHead, is_out_of_memory, joined
+from agentbench.policies.graphs import Recorder
 
 STEP = 64
 """The arena's length is a multiple of this."""
@@ -43,6 +45,8 @@ class SlotBackend:
         self._clock = 0
         self._widest = sys.maxsize
         self._narrowed = False
+        on_gpu = model.device.type == "cuda"
+        self.recorder = Recorder(model, self._cache, self._run, TOLERANCE.get(model.dtype, 0.3)) if on_gpu else None
 
     @property
     def arena_bytes(self) -> int:
@@ -77,6 +81,10 @@ class SlotBackend:
         return self.step(feeds)
 
     def _pass(self, wanted: Sequence[Feed]) -> Output:
+        if self.recorder is not None:
+            if self.recorder.suits(wanted):
+                return self._noted(wanted, self.recorder.step(wanted, self.value_head))
+            self.recorder.check_weights()
         cache = self._cache
         feeds = _spanned(wanted)
         starts = [len(feed.lane.ids) for feed in feeds]
@@ -84,19 +92,29 @@ class SlotBackend:
         positions = cache.open([feed.lane.slot for feed in feeds], starts, counts)
         width = cache.plan.width
         padded = [[0] * (width - len(feed.ids)) + feed.ids for feed in feeds]
+        output = self._run(torch.tensor(padded, device=cache.device), positions, self.value_head)
+        return self._noted(wanted, output if len(feeds) == len(wanted) else _picked(output, feeds, wanted))
+
+    def _run(self, ids: Tensor, positions: Tensor, head: ValueHead | None) -> Output:
+        """Run the model on ids and positions, each of shape [rows, new tokens], as the cache's plan says."""
+        cache = self._cache
         visible = torch.arange(cache.plan.seen, device=cache.device) <= positions[:, :, None]
         mask = torch.zeros(visible.shape, dtype=self._dtype, device=cache.device).masked_fill_(~visible, self._masked)
         output, _ = self._call(
-            self.value_head,
-            input_ids=torch.tensor(padded, device=cache.device),
+            head,
+            input_ids=ids,
             position_ids=positions,
             attention_mask=mask[:, None],
             past_key_values=cache,
             use_cache=True,
         )
-        for feed in wanted:
+        return output
+
+    def _noted(self, feeds: Sequence[Feed], output: Output) -> Output:
+        """Note what the lanes now hold."""
+        for feed in feeds:
             feed.lane.ids += feed.ids
-        return output if len(feeds) == len(wanted) else _picked(output, feeds, wanted)
+        return output
 
     def rest(self, lane: Lane) -> None:
         """Keep everything: the next turn adds to it."""
@@ -113,7 +131,7 @@ class SlotBackend:
         for lane in lanes:
             lane.slot, lane.ids = -1, []
         self._holders = []
-        self._cache.reshape(0, 0)
+        self._reshape_cache(0, 0)
 
     def _take_slot(self, lane: Lane) -> bool:
         """Give the lane a free slot, or, where the arena cannot grow, that of the longest idle lane."""
@@ -156,9 +174,14 @@ class SlotBackend:
         kept_slots = [held.slot for held in keep]
         self._holders = [None] * slots
         used = min(max((len(held.ids) for held in keep), default=0), length)  # a context may be about to shrink
-        self._cache.reshape(slots, length, kept_slots, used)
+        self._reshape_cache(slots, length, kept_slots, used)
         for slot, held in enumerate([*keep, *([] if lane in keep else [lane])]):
             held.slot, self._holders[slot] = slot, held
+
+    def _reshape_cache(self, slots: int, length: int, kept: Sequence[int] = (), used: int = 0) -> None:
+        if self.recorder is not None:
+            self.recorder.forget()  # first: a recording holds memory of its own
+        self._cache.reshape(slots, length, kept, used)
 
     def _held(self) -> list[Lane]:
         return [lane for lane in self._holders if lane is not None]

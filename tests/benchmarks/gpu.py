@@ -10,6 +10,7 @@ end a model of ten million parameters learns Sokoban by the recipe `sokoban-tiny
 """
 
 import argparse
+import asyncio
 import json
 import tempfile
 import time
@@ -17,9 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
 from agentbench.core.registry import resolve
+from agentbench.core.seeding import derive
+from agentbench.core.types import Message, Sampling
 from agentbench.evaluate.config import read_toml
+from agentbench.policies.hf import HFPolicy
 from agentbench.policies.init import init_model
 from agentbench.train.config import TrainConfig
 from agentbench.train.loop import train
@@ -32,6 +37,45 @@ VOCABULARY = 151_936
 TINY: dict[str, Any] = {"hidden": 32, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 64}
 H200_TFLOPS = 989.0
 """Dense bfloat16, from NVIDIA's data sheet."""
+
+
+def sampling(shape: dict[str, Any], *, device: str, tiny: bool) -> dict[str, Any]:
+    """Hold the same conversations with recorded passes (CUDA graphs) and without; return sampled tokens per second."""
+    rows, turns, tokens = (4, 2, 8) if tiny else (256, 5, 128)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = init_model(
+            f"{scratch}/model", architecture="qwen2", vocabulary=512 if tiny else VOCABULARY, dtype="bfloat16", **shape
+        )
+        policy = HFPolicy(path, device=device, dtype="bfloat16", batch_size=rows)
+        recorder = getattr(policy._engine.backend, "recorder", None)
+        result: dict[str, Any] = {"rows": rows, "turns": turns, "reply_tokens": tokens}
+        for name, recorded in {"plain": False, "recorded": True}.items():
+            if recorder is not None:
+                recorder.faithful = recorded
+            for attempt in range(2):  # the first makes the recordings and fills the allocator's pools
+                began = time.perf_counter()
+                asyncio.run(_converse(policy, rows, turns if attempt else 1, tokens))
+            seconds = time.perf_counter() - began
+            result[f"{name}_tokens_per_second"] = rows * turns * tokens / seconds
+        result["recorded_over_plain"] = result["recorded_tokens_per_second"] / result["plain_tokens_per_second"]
+        result["recordings_agree"] = recorder.faithful if recorder is not None else None
+        policy.close()
+    return result
+
+
+async def _converse(policy: HFPolicy, rows: int, turns: int, tokens: int) -> None:
+    """Hold `rows` conversations at once."""
+
+    async def talk(row: int) -> None:
+        session, messages = policy.start(), [Message("user", f"Conversation {row}. " + "What next? " * 20)]
+        for turn in range(turns):
+            reply = await session.reply(
+                messages, Sampling(temperature=1.0, max_tokens=tokens), seed=derive("gpu", row, turn)
+            )
+            messages += [Message("assistant", reply.text), Message("user", "Go on. " * 10)]
+        await session.close()
+
+    await asyncio.gather(*(talk(row) for row in range(rows)))
 
 
 def speed(shape: dict[str, Any], *, device: str, tiny: bool, peak: float) -> dict[str, float]:
@@ -100,11 +144,15 @@ def _parameters(shape: dict[str, Any], vocabulary: int) -> int:
     return vocabulary * width + layers * (attention + 3 * width * inner + 2 * width) + width
 
 
+PARTS = ("sampling", "speed", "learning")
+
+
 def main() -> None:
     """Measure, print and keep the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=False)
     parser.add_argument("--tiny", action="store_true", help="a size that a CPU checks")
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part; all of them where none is named")
     parser.add_argument("--seconds", type=float, default=240.0, help="budget of the learning run")
     parser.add_argument("--peak-tflops", type=float, default=H200_TFLOPS)
     arguments = parser.parse_args()
@@ -116,17 +164,25 @@ def main() -> None:
     result: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
-        "speed": {},
+        "transformers": transformers.__version__,
     }
+
+    def note(part: str, measured: dict[str, Any]) -> None:
+        result[part] = {**result.get(part, {}), **measured}
+        result["total_seconds"] = time.time() - began
+        print(part, json.dumps(measured, indent=2), flush=True)
+        if arguments.out:
+            arguments.out.write_text(json.dumps(result, indent=2) + "\n")
+
+    parts = arguments.only or PARTS
     for name, shape in {"tiny": TINY}.items() if arguments.tiny else SHAPES.items():
-        result["speed"][name] = speed(shape, device=device, tiny=arguments.tiny, peak=arguments.peak_tflops)
-        print(name, json.dumps(result["speed"][name], indent=2), flush=True)
-    seconds = 5.0 if arguments.tiny else arguments.seconds
-    result["learning"] = learning(device=device, tiny=arguments.tiny, seconds=seconds)
-    print(json.dumps(result["learning"], indent=2))
-    result["total_seconds"] = time.time() - began
-    if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n")
+        if "sampling" in parts:
+            note("sampling", {name: sampling(shape, device=device, tiny=arguments.tiny)})
+        if "speed" in parts:
+            note("speed", {name: speed(shape, device=device, tiny=arguments.tiny, peak=arguments.peak_tflops)})
+    if "learning" in parts:
+        seconds = 5.0 if arguments.tiny else arguments.seconds
+        note("learning", learning(device=device, tiny=arguments.tiny, seconds=seconds))
 
 
 if __name__ == "__main__":
