@@ -221,6 +221,11 @@ def normal_quantile(probability: float) -> float:
     return float(ndtri(_open(probability)))
 
 
+def normal_probability(z: float) -> float:
+    """Return the chance that a standard normal number is at most z."""
+    return 0.5 * math.erfc(-z / math.sqrt(2))
+
+
 def _open(probability: float) -> float:
     if not 0 < probability < 1:
         raise ValueError(f"a confidence or a power lies strictly between 0 and 1; this one asks for {probability:g}")

@@ -5,11 +5,14 @@
     n attempts at each task                   pass_at_k, pass_hat_k           intervals.py
     two policies on the same tasks            paired, non_inferior            pairs.py
     several such comparisons                  holm                            pairs.py
+    a median, an IQM, tokens per success      bootstrap(median | iqm | ratio) bootstrap.py
+    several training runs of an algorithm     over_seeds, ...                 seeds.py
     a question before the compute is spent    detectable, tasks_needed        sizes.py
 
 What these intervals cover and how often these tests cry wolf was measured: docs/notes/what-the-intervals-cover.md.
 """
 
+from agentbench.metrics.bootstrap import bootstrap, iqm, median, ratio, simulated_coverage
 from agentbench.metrics.intervals import (
     Estimate,
     clustered_error,
@@ -21,25 +24,35 @@ from agentbench.metrics.intervals import (
     wilson,
 )
 from agentbench.metrics.pairs import NonInferior, Paired, holm, mcnemar, non_inferior, paired, sign_flip
+from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
 from agentbench.metrics.sizes import Components, components, detectable, tasks_needed
 
 __all__ = [
+    "SEEDS",
     "Components",
     "Estimate",
     "NonInferior",
     "Paired",
+    "bootstrap",
     "clustered_error",
     "components",
     "detectable",
     "holm",
+    "iqm",
     "mcnemar",
     "mean_interval",
+    "median",
     "non_inferior",
+    "optimality_gap",
+    "over_seeds",
     "over_tasks",
     "paired",
     "pass_at_k",
     "pass_hat_k",
+    "probability_of_improvement",
+    "ratio",
     "sign_flip",
+    "simulated_coverage",
     "success_interval",
     "tasks_needed",
     "wilson",
