@@ -42,7 +42,7 @@ COMPARED: Mapping[str, Kind] = {
 }
 """What a difference in each field of two locks means for a comparison: refuse, mark, or nothing."""
 
-_CONVERSATION = ("context", "sampling", "tokenizer", "chat_template", "dtype", "context_limit", "attention", "device")
+CONVERSATION = ("context", "sampling", "tokenizer", "chat_template", "dtype", "context_limit", "attention", "device")
 """Fields that only a policy which reads messages and samples replies has to do with."""
 
 
@@ -199,7 +199,7 @@ def differences(ours: Evidence, theirs: Evidence) -> list[Difference]:
     """
     locks = compare_locks(ours.lock, theirs.lock)
     if ours.scripted or theirs.scripted:
-        locks = [difference for difference in locks if table_of(difference.field) not in _CONVERSATION]
+        locks = [difference for difference in locks if table_of(difference.field) not in CONVERSATION]
     return sorted([*locks, *_of_runs(ours, theirs)], key=lambda difference: difference.kind != "match")
 
 

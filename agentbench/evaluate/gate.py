@@ -1,0 +1,295 @@
+"""Is a new checkpoint as good as the one before? A gate for continuous integration, in three verdicts.
+
+- **regressed**: worse beyond chance. The sign-flip test, one-sided and paired by task, has p <= alpha. An unchanged
+  checkpoint is called regressed in at most alpha of all gates; over several environments Holm keeps that so.
+- **ok**: not worse by the margin. The one-sided lower bound of the difference, at confidence 1 - alpha, lies above
+  -margin: a checkpoint that lost the margin is called ok in at most alpha of all gates. Every environment must be.
+- **inconclusive**: neither. The gate says which size would have decided.
+
+"The score went down" would fail 43 to 49 % of unchanged checkpoints.
+
+**The lower bound** is that of the t interval, unless nearly all differences are equal: then the interval shrinks to
+nothing although n tasks cannot show what befalls one in a thousand. A share u = z^2 / (n + z^2) of all tasks may be
+lost while none of n shows it (the score interval at zero, Wilson 1927; for pairs Tango 1998), so the bound is never
+above (1 - u) delta - u. Runs that are equal in every turn need no statistics: they are ok.
+
+**The severity guard** looks for what a mean hides: tasks that always succeeded and now always fail, in at least three
+attempts each. Chance makes such tasks too, of those that succeed half of the time. If attempts are exchangeable, a
+task whose k successes fell all on one side had the chance 1 / C(2k, k) (Fisher's exact test); the guard fails where so
+many such tasks have a chance of at most alpha, and names them in any case. It is a second test with an alpha of its
+own: together the two alarms stay below 2 alpha, and `tests/benchmarks/gate_power.py` measures what they really do.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from agentbench.core.errors import IntegrityError, RunInvalid, UsageError
+from agentbench.evaluate.baseline import Measured, behaviour
+from agentbench.evaluate.evidence import COMPARED, CONVERSATION, Evidence, Metric, compare_locks, said, table_of
+from agentbench.evaluate.lock import Difference, Kind
+from agentbench.metrics.collect import summarise
+from agentbench.metrics.intervals import normal_quantile
+from agentbench.metrics.stats import Paired, components, holm, mean_interval, paired, sign_flip, tasks_needed
+
+Verdict = Literal["regressed", "ok", "inconclusive"]
+Outcomes = Mapping[str, tuple[float, ...]]
+
+GATED: Mapping[str, Kind] = {**COMPARED, "sampling": "match", "seed": "match"}
+"""What a difference between baseline and run means: everything but the model must be the same."""
+
+GUARDED = 3
+"""Attempts that a task needs on both sides before the severity guard looks at it."""
+
+
+class Size(NamedTuple):
+    """A size at which an equal checkpoint is called ok with 80 % chance."""
+
+    tasks: int
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run against its baseline, on one environment."""
+
+    metric: Metric
+    before: float
+    after: float
+    """Means over tasks; strict."""
+    paired: Paired
+    p_worse: float
+    """Of the one-sided sign-flip test, adjusted over the environments of the gate."""
+    bound: float
+    """One-sided lower bound of the difference."""
+    identical: bool
+    """Every turn of every episode is the same."""
+    severe: tuple[str, ...]
+    """Tasks that always succeeded and now always fail."""
+    p_severe: float
+    """The chance of so many of them, adjusted likewise."""
+    lost: tuple[str, ...]
+    """Tasks that were solved in at least half of the attempts and no longer are."""
+    won: tuple[str, ...]
+    needed: tuple[Size, ...]
+    marks: tuple[Difference, ...]
+    """Circumstances in which the two differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the gate says of one environment."""
+
+    env: str
+    run: Evidence
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    compared: Compared | None
+    """None where there was no baseline to compare with, only thresholds."""
+    unmet: tuple[str, ...] = ()
+    """Thresholds that the run stays under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a gate opens."""
+
+    margin: float = 0.05
+    alpha: float = 0.05
+    fail_under: Mapping[str, float] = field(default_factory=dict)
+    """Least values of numbers in the run's summary, by name."""
+
+
+def judge(runs: Mapping[str, Evidence], baseline: Mapping[str, Measured], rule: Rule) -> list[Judged]:
+    """Compare runs with their baselines.
+
+    Args:
+        runs: By environment, `name/variant@version:split`.
+        baseline: Likewise; may hold more environments. If empty, only `rule.fail_under` decides.
+        rule: When the gate opens.
+
+    Raises:
+        RunInvalid: A run is not complete.
+        UsageError: An environment has no baseline, or a threshold names no number of the summary.
+        IntegrityError: A baseline is of another panel, or was measured in another way; the fields are named.
+    """
+    for run in runs.values():
+        require_complete(run)
+    compared = _adjust([_compare(_of(baseline, name), run, rule) for name, run in runs.items()]) if baseline else []
+    found: Sequence[Compared | None] = compared or [None] * len(runs)
+    return [_judge(name, run, mine, rule) for (name, run), mine in zip(runs.items(), found, strict=True)]
+
+
+def overall(judged: Sequence[Judged]) -> Verdict:
+    """Return the verdict on all environments: the worst one."""
+    verdicts = {one.verdict for one in judged}
+    return "regressed" if "regressed" in verdicts else "inconclusive" if "inconclusive" in verdicts else "ok"
+
+
+def exit_code(judged: Sequence[Judged], *, inconclusive: Literal["pass", "fail"] = "pass") -> int:
+    """Return what the gate ends with: 1 for a regression or a threshold, 6 if it cannot tell and that should fail."""
+    verdict = overall(judged)
+    if verdict == "regressed" or any(one.unmet for one in judged):
+        return 1
+    return 6 if verdict == "inconclusive" and inconclusive == "fail" else 0
+
+
+def require_complete(run: Evidence) -> None:
+    """Refuse a run that is not finished, or lost too many episodes.
+
+    Raises:
+        RunInvalid: It is not `complete`.
+    """
+    if run.status != "complete":
+        raise RunInvalid(
+            f"{run.path} is {run.status}: {len(run.rows)} of {len(run.plan)} episodes are scored; "
+            f"go on with: agentbench eval --resume {run.path}"
+        )
+
+
+def _of(baseline: Mapping[str, Measured], name: str) -> Measured:
+    if name not in baseline:
+        known = ", ".join(sorted(baseline))
+        raise UsageError(f"the baseline has no {name}, only {known}; add it with --update-baseline")
+    return baseline[name]
+
+
+def _compare(measured: Measured, run: Evidence, rule: Rule) -> Compared:
+    found = compare_locks(measured.lock, run.lock, GATED)
+    if run.scripted:
+        found = [difference for difference in found if table_of(difference.field) not in CONVERSATION]
+    before, after = measured.outcomes(), run.outcomes(measured.metric)
+    refused = [difference for difference in found if difference.kind == "match"]
+    if refused:
+        raise IntegrityError(
+            f"the baseline of {run.env} measured something else (baseline, run): {said(refused)}; "
+            "evaluate as the baseline was, or measure it again with --update-baseline"
+        )
+    if before.keys() != after.keys():
+        missing = len(before.keys() ^ after.keys())
+        raise IntegrityError(f"the baseline of {run.env} and {run.path} do not have the same tasks: {missing} differ")
+    return _statistics(before, after, measured, run, rule, tuple(found))
+
+
+def _statistics(
+    before: Outcomes, after: Outcomes, measured: Measured, run: Evidence, rule: Rule, marks: tuple[Difference, ...]
+) -> Compared:
+    tasks = sorted(before)
+    a, b = ([math.fsum(side[task]) / len(side[task]) for task in tasks] for side in (before, after))
+    result = paired(a, b, confidence=1 - rule.alpha)
+    identical = measured.behaviour is not None and measured.behaviour == behaviour(run)
+    severe = [task for task in tasks if _always(before[task]) and _never(after[task])]
+    flipped = [tasks[place] for place in result.flips]
+    lost = {task for task, old, new in zip(tasks, a, b, strict=True) if new < old}
+    return Compared(
+        metric=measured.metric,
+        before=math.fsum(a) / len(a),
+        after=math.fsum(b) / len(b),
+        paired=result,
+        p_worse=sign_flip(np.subtract(b, a), alternative="less"),
+        bound=_bound(a, b, rule.alpha),
+        identical=identical,
+        severe=tuple(severe),
+        p_severe=_chance_of(len(severe), before, after),
+        lost=tuple(task for task in flipped if task in lost),
+        won=tuple(task for task in flipped if task not in lost),
+        needed=_needed(before, after, rule),
+        marks=marks,
+    )
+
+
+def _adjust(compared: Sequence[Compared]) -> list[Compared]:
+    """Hold both alarms to their level over all environments (Holm)."""
+    worse, severe = (holm([getattr(one, name) for one in compared]) for name in ("p_worse", "p_severe"))
+    return [replace(one, p_worse=p, p_severe=q) for one, p, q in zip(compared, worse, severe, strict=True)]
+
+
+def _judge(name: str, run: Evidence, compared: Compared | None, rule: Rule) -> Judged:
+    unmet = tuple(_unmet(run, rule.fail_under))
+    if compared is None:
+        return Judged(name, run, "ok", unmet or ("every threshold is met",), None, unmet)
+    alarms = []
+    if compared.p_worse <= rule.alpha:
+        alarms.append(f"worse beyond chance: one-sided p = {compared.p_worse:.2g} <= {rule.alpha:g}")
+    if compared.severe and compared.p_severe <= rule.alpha * (1 + 1e-9):  # 1 / C(6, 3) is alpha itself
+        tasks = f"{len(compared.severe)} task{'s' * (len(compared.severe) > 1)}"
+        alarms.append(f"{tasks} always succeeded and now always fail: p = {compared.p_severe:.2g} <= {rule.alpha:g}")
+    if alarms:
+        return Judged(name, run, "regressed", (*alarms, *unmet), compared, unmet)
+    if compared.identical:
+        return Judged(name, run, "ok", ("every turn of every episode is the same", *unmet), compared, unmet)
+    bound = f"the lower bound of the difference, {compared.bound:+.3f},"
+    if compared.bound > -rule.margin:
+        return Judged(name, run, "ok", (f"{bound} is above -{rule.margin:g}", *unmet), compared, unmet)
+    undecided = f"{bound} is not above -{rule.margin:g}, and p = {compared.p_worse:.2g} > {rule.alpha:g}"
+    return Judged(name, run, "inconclusive", (undecided, *unmet), compared, unmet)
+
+
+def _unmet(run: Evidence, fail_under: Mapping[str, float]) -> list[str]:
+    summary = summarise(run.plan, list(run.rows.values()))
+    summary |= {"success_low": summary["low"], "success_high": summary["high"]}
+    known = {name: value for name, value in summary.items() if isinstance(value, int | float)}
+    for name in fail_under:
+        if name not in known:
+            raise UsageError(f"--fail-under: {run.env} has no {name!r}; known: {', '.join(sorted(known))}")
+    return [
+        f"{name} = {known[name]:.4g} is under {least:g}" for name, least in fail_under.items() if known[name] < least
+    ]
+
+
+def _bound(a: Sequence[float], b: Sequence[float], alpha: float) -> float:
+    """Return the one-sided lower bound of the mean of b - a."""
+    delta, low, *_ = mean_interval(np.subtract(b, a).tolist(), confidence=1 - 2 * alpha)
+    unseen = _unseen(len(a), alpha)
+    span = max(*a, *b, 1.0) - min(*a, *b, 0.0)  # of a success rate 1; of a reward what was seen, at least 1
+    return min(low, (1 - unseen) * delta - unseen * span)
+
+
+def _unseen(n: int, alpha: float) -> float:
+    """Return the largest share of all tasks that may be lost while none of n tasks shows it."""
+    z2 = normal_quantile(1 - alpha) ** 2
+    return z2 / (n + z2)
+
+
+def _needed(before: Outcomes, after: Outcomes, rule: Rule) -> tuple[Size, ...]:
+    """Find sizes, measured twice, at which the lower bound of an equal checkpoint is above the margin in 80 %."""
+    differences = [sum(after[task]) / len(after[task]) - sum(before[task]) / len(before[task]) for task in before]
+    total = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.25
+    sides = [components(list(side.values())) for side in (before, after)]
+    luck = [side.within for side in sides if side.within is not None]
+    trials = round(max(side.trials for side in sides))
+    least = math.ceil(normal_quantile(1 - rule.alpha) ** 2 * (1 - rule.margin) / rule.margin)
+    if len(luck) < 2:
+        return (Size(max(least, tasks_needed(math.sqrt(total), rule.margin, level=rule.alpha, sides=1)), trials),)
+    steady = max(0.0, total - sum(one / side.trials for one, side in zip(luck, sides, strict=True)))
+    sizes = []
+    for k in (trials, 2 * trials, 4 * trials):
+        deviation = math.sqrt(steady + sum(luck) / k)
+        sizes.append(Size(max(least, tasks_needed(deviation, rule.margin, level=rule.alpha, sides=1)), k))
+    return tuple(sizes)
+
+
+def _always(outcomes: Sequence[float]) -> bool:
+    return len(outcomes) >= GUARDED and min(outcomes) == 1.0
+
+
+def _never(outcomes: Sequence[float]) -> bool:
+    return len(outcomes) >= GUARDED and max(outcomes) == 0.0
+
+
+def _chance_of(severe: int, before: Outcomes, after: Outcomes) -> float:
+    """Return the chance of at least so many severe tasks if attempts were exchangeable between the two runs.
+
+    Given that a task had as many successes in all as it had attempts before, they all fell before with probability
+    1 / C(attempts in all, attempts before); no other task can be severe.
+    """
+    chances = np.ones(1)  # of 0, 1, 2, ... severe tasks among those considered so far
+    for task, old in before.items():
+        new = after[task]
+        if min(len(old), len(new)) >= GUARDED and sum(old) + sum(new) == len(old) and {*old, *new} <= {0.0, 1.0}:
+            chance = 1 / math.comb(len(old) + len(new), len(old))
+            chances = np.convolve(chances, [1 - chance, chance])
+    return min(1.0, float(chances[severe:].sum()))
