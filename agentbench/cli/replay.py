@@ -18,7 +18,7 @@ def replay(
     from agentbench.core.errors import IntegrityError, NothingSelected
     from agentbench.core.records import RunDirectory
     from agentbench.evaluate.replay import replay as play_again
-    from agentbench.evaluate.replay import summary_difference
+    from agentbench.evaluate.replay import run_difference
 
     played, different = 0, 0
     directory = RunDirectory.open(run)
@@ -29,9 +29,9 @@ def replay(
             emit(event="replayed", key=result.key, difference=result.difference)
         elif result.difference is not None:
             say(f"{result.key}: {result.difference}")
-    false = summary_difference(directory)
+    false = run_difference(directory)
     if json:
-        emit(event="done", run_dir=str(run), replayed=played, different=different, summary=false)
+        emit(event="done", run_dir=str(run), replayed=played, different=different, difference=false)
     if played == 0:
         raise NothingSelected(f"{run} has no scored episode to replay")
     if different:

@@ -209,6 +209,16 @@ class RunDirectory:
         _verify(trajectory, row)
         return trajectory
 
+    def fingerprints(self) -> dict[str, str]:
+        """Return the sha256 of every file that the numbers of the run rest on, by its path below the run."""
+        files = [self.path / name for name in ("config.toml", "lock.json", "plan.jsonl", "episodes.jsonl")]
+        files += sorted((self.path / "trajectories").glob("*.jsonl.gz"))
+        return {
+            file.relative_to(self.path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in files
+            if file.is_file()
+        }
+
     def writing(self) -> "RunWriter":
         """Open the run for appending; one process at a time may."""
         return RunWriter(self)
@@ -307,7 +317,8 @@ def _turn_row(turn: Turn) -> Row:
 def _turn(row: Row) -> Turn:
     stored: Row = row.pop("reply")
     reply: Row = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
-    return Turn(**row, reply=Reply(**reply))
+    advantages = row.pop("advantages", None)
+    return Turn(**row, reply=Reply(**reply), advantages=None if advantages is None else tuple(advantages))
 
 
 def row_of(trajectory: Trajectory) -> Row:

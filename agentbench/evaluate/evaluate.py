@@ -8,7 +8,7 @@ have the same rows, because names, not order, decide every seed.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ from agentbench.rollout.launch import check_needs
 from agentbench.rollout.pool import Played, play
 
 Status = Literal["started", "complete", "invalid", "cancelled"]
+ENDED = ("complete", "invalid")
+"""Statuses of a run that will not go on by itself: its numbers are a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,15 @@ def _check_lock(run: RunDirectory, lock: dict[str, Any]) -> None:
         raise IntegrityError(f"{run.path} cannot be resumed, its circumstances changed: {said}")
 
 
+def seal(state: Mapping[str, Any]) -> str:
+    """Return the hash of a run.json without its seal.
+
+    With the files' hashes in it, it finds what was changed by hand or by a failing disk. Who means to deceive can seal
+    again; what `agentbench replay` then still finds is what the environment did not do.
+    """
+    return digest({key: value for key, value in state.items() if key != "seal"})
+
+
 class _Book:
     """Keeps run.json in step with what was scored."""
 
@@ -216,18 +227,21 @@ class _Book:
         self.listen(Progress(self.run.path, len(self.plan), len(self.scored), row))
 
     def write(self, status: Status) -> dict[str, Any]:
-        """Rewrite run.json and return the summary in it."""
-        summary = summarise(self.plan, self.rows)
-        self.writer.write_state(
-            status=status,
-            summary=summary,
-            counts={"planned": len(self.plan), "scored": len(self.scored), "attempts": len(self.rows)},
-            config=self.config.result_keys(),
-            config_digest=self.config.digest,
-            began=self.began,
-            ended=None if status == "started" else time.time(),
-        )
-        return summary
+        """Rewrite run.json and return the summary in it; that of a run which ended is sealed."""
+        state: Row = {
+            "status": status,
+            "summary": summarise(self.plan, self.rows),
+            "counts": {"planned": len(self.plan), "scored": len(self.scored), "attempts": len(self.rows)},
+            "config": self.config.result_keys(),
+            "config_digest": self.config.digest,
+            "began": self.began,
+            "ended": None if status == "started" else time.time(),
+        }
+        if status in ENDED:
+            state["files"] = self.run.fingerprints()
+            state["seal"] = seal(state)
+        self.writer.write_state(**state)
+        return state["summary"]  # type: ignore[no-any-return]
 
     def finish(self) -> Evaluated:
         """Judge whether the run is valid."""

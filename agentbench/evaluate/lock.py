@@ -62,8 +62,23 @@ class Difference(NamedTuple):
 
 def make_lock(setting: Setting, policy: Policy, plan: Sequence[Planned], *, batch_size: int) -> dict[str, Any]:
     """Record the circumstances of a run."""
-    resolved = setting.resolved
     fingerprint = getattr(policy, "fingerprint", dict)
+    return {
+        **protocol(setting, plan),
+        "policy": policy.name,
+        "agentbench": agentbench.__version__,
+        "batch_size": batch_size,
+        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "python": platform.python_version(),
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "processor": platform.processor()},
+        **_git(),
+        **fingerprint(),
+    }
+
+
+def protocol(setting: Setting, plan: Sequence[Planned]) -> dict[str, Any]:
+    """Return the part of a lock that says what was played, and not who played or where."""
+    resolved = setting.resolved
     return {
         "env": resolved.id,
         "split": resolved.split,
@@ -75,14 +90,6 @@ def make_lock(setting: Setting, policy: Policy, plan: Sequence[Planned], *, batc
         "limits": _fields(setting.limits),
         "sampling": _fields(setting.sampling),
         "seed": setting.seed,
-        "policy": policy.name,
-        "agentbench": agentbench.__version__,
-        "batch_size": batch_size,
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
-        "python": platform.python_version(),
-        "hardware": {"machine": platform.machine(), "system": platform.system(), "processor": platform.processor()},
-        **_git(),
-        **fingerprint(),
     }
 
 

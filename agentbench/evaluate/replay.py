@@ -1,19 +1,29 @@
-"""Whether recorded rewards are true: play the recorded actions again and compare everything that comes back.
+"""Whether a record is true: play the recorded replies again, by the same loop, and compare everything that comes back.
 
-The hash chain of a record finds corruption; only playing again finds a reward that was never paid. What replay cannot
-show is who chose the actions.
+The hash chain of a record finds corruption; only playing again finds a reward that was never paid. Around the episodes,
+a run must be of one piece: the plan is the one that its configuration draws (nobody chose the easy tasks), every
+planned episode was attempted, and the summary is that of the rows. What replay cannot show is who chose the actions.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
-from agentbench.core.env import Env
-from agentbench.core.errors import IntegrityError, UsageError
-from agentbench.core.records import Planned, Row, RunDirectory, canonical, row_of, turn_hash
+from agentbench.core.errors import ContextFull, Failure, IntegrityError, OutOfTime, UsageError
+from agentbench.core.policy import EpisodeContext
+from agentbench.core.records import Planned, Row, RunDirectory, canonical, row_of
 from agentbench.core.registry import Resolved, resolve
-from agentbench.core.types import Trajectory
+from agentbench.core.types import End, Message, Reply, Sampling, Trajectory
+from agentbench.evaluate.config import EvalConfig
+from agentbench.evaluate.evaluate import ENDED, plan_tasks, seal
+from agentbench.evaluate.lock import protocol
 from agentbench.metrics.collect import summarise
-from agentbench.rollout.episode import understood
+from agentbench.policies.scripted import SCRIPTED
+from agentbench.rollout.context import ContextSpec
+from agentbench.rollout.episode import Setting, run_episode
+from agentbench.rollout.launch import Seats
+from agentbench.rollout.limits import Limits
 
 
 class Replayed(NamedTuple):
@@ -34,40 +44,126 @@ def replay(run: RunDirectory, *, limit: int | None = None) -> Iterator[Replayed]
     Raises:
         UsageError: The environment is not deterministic, or is here in another version.
     """
-    resolved = environment_of(run)
-    if not resolved.entry.deterministic:
-        raise UsageError(f"{resolved.id} is not deterministic: its actions cannot be replayed to the letter")
     plan = {planned.key: planned for planned in run.plan()}
-    env = resolved.make()
-    try:
+    with Repetition(environment_of(run.lock, run.state["config"]), run.lock) as repetition:
         for row in list(run.scored().values())[:limit]:
-            yield Replayed(row["key"], _difference(env, run, row, plan.get(row["key"])))
-    finally:
-        env.close()
+            yield Replayed(row["key"], _difference(repetition, run, row, plan.get(row["key"])))
 
 
-def summary_difference(run: RunDirectory) -> str | None:
-    """Compare what run.json says of a run that ended with what its plan and rows say; None if nothing differs."""
-    state = run.state
-    if state["status"] not in ("complete", "invalid"):
-        return None  # It may go on; what it has so far is no result.
-    true = summarise(run.plan(), run.rows())
-    false = [
-        name for name in true if name in state["summary"] and canonical(state["summary"][name]) != canonical(true[name])
-    ]
+def run_difference(run: RunDirectory) -> str | None:
+    """Say where a run is not of one piece, apart from what its episodes say; None if it is."""
+    state, plan, rows = run.state, run.plan(), run.rows()
+    ended = state["status"] in ENDED
+    return (
+        (summary_difference(state["summary"], plan, rows) if ended else None)
+        or circumstances_difference(state["config"], run.lock, plan)
+        or _rows_difference(plan, rows, ended=ended)
+        or (_seal_difference(run, state) if ended else None)
+    )
+
+
+def summary_difference(summary: Mapping[str, Any], plan: Sequence[Planned], rows: Sequence[Row]) -> str | None:
+    """Compare a summary with what plan and rows say; None if nothing differs."""
+    true = summarise(plan, rows)
+    false = [name for name in true if name in summary and canonical(summary[name]) != canonical(true[name])]
     return f"run.json says another {', '.join(false)} than plan.jsonl and episodes.jsonl" if false else None
 
 
-def environment_of(run: RunDirectory) -> Resolved:
+def circumstances_difference(config: Mapping[str, Any], lock: Mapping[str, Any], plan: Sequence[Planned]) -> str | None:
+    """Compare what was planned, and what the lock says was played, with what the configuration asks for.
+
+    Args:
+        config: The keys of the configuration that may change a result.
+        lock: The contents of the lock.
+        plan: Every planned episode.
+    """
+    asked = EvalConfig.parse(config)
+    resolved = environment_of(lock, config)
+    if plan_tasks(resolved, asked.episodes, asked.trials, asked.seed) != list(plan):
+        return "the planned episodes are not those that the configuration draws"
+    scripted = asked.model in SCRIPTED or asked.model.startswith("replay:")
+    if asked.model in SCRIPTED and lock["policy"] != asked.model:
+        return f"the lock says that {lock['policy']!r} played, the configuration {asked.model!r}"
+    played = protocol(asked.setting(resolved, scripted=scripted), plan)
+    false = [name for name in played if canonical(lock[name]) != canonical(played[name])]
+    return f"the lock says another {', '.join(false)} than the configuration and this environment" if false else None
+
+
+def environment_of(lock: Mapping[str, Any], config: Mapping[str, Any]) -> Resolved:
     """Resolve the environment of a run as it was, variant, version, split and arguments included."""
-    lock, config = run.lock, run.state["config"]
     name = config["env"]
     if ".py" not in name:
         name = f"{lock['env']}:{lock['split']}"
     return resolve(name, split=lock["split"], **lock["env_args"])
 
 
-def _difference(env: Env, run: RunDirectory, row: Row, planned: Planned | None) -> str | None:
+class Repetition:
+    """Plays recorded replies again: a context manager that holds an event loop and one environment.
+
+    Args:
+        resolved: The environment, with the arguments that it had.
+        lock: Says under which limits and in which format the replies were given.
+
+    Raises:
+        UsageError: The environment is not deterministic.
+    """
+
+    def __init__(self, resolved: Resolved, lock: Mapping[str, Any]) -> None:
+        if not resolved.entry.deterministic:
+            raise UsageError(f"{resolved.id} is not deterministic: its actions cannot be replayed to the letter")
+        # How long replies took back then says nothing about now: running out of time is taken from the record.
+        limits = Limits(**{**lock["limits"], "max_seconds": None})
+        self.setting = Setting(resolved, limits, Sampling(), ContextSpec(**lock["context"]))
+        self._timed = lock["limits"]["max_seconds"] is not None
+        self._runner = asyncio.Runner()
+        self._seats = Seats(resolved)
+        self._seat = self._seats.new()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._runner.run(self._seats.close())
+        self._runner.close()
+
+    def play(self, planned: Planned, replies: Sequence[Reply], end: End) -> Trajectory:
+        """Play one episode again.
+
+        Args:
+            planned: Its task and trial.
+            replies: What the policy answered, turn by turn.
+            end: How the episode ended, for the ends that no environment and no count shows: a full context, and time
+                running out where it was limited.
+        """
+        return self._runner.run(run_episode(planned, self.setting, _Recited(replies, end, self._timed), self._seat))
+
+
+class _Recited:
+    """A policy that repeats recorded replies, and stops as their policy did."""
+
+    name, version = "recited", 0
+
+    def __init__(self, replies: Sequence[Reply], end: End, timed: bool) -> None:
+        self._left = iter(replies)
+        self._stop: type[Exception] | None = {"max_tokens": ContextFull, "timeout": OutOfTime if timed else None}.get(
+            end
+        )
+
+    def start(self, episode: EpisodeContext) -> "_Recited":
+        return self
+
+    async def reply(self, messages: Sequence[Message], sampling: Sampling, *, seed: int) -> Reply:
+        for reply in self._left:
+            return reply
+        if self._stop is not None:
+            raise self._stop
+        raise Failure("policy", "the episode goes on here, the record does not")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _difference(repetition: Repetition, run: RunDirectory, row: Row, planned: Planned | None) -> str | None:
     try:
         recorded = run.trajectory(row)
     except IntegrityError as error:
@@ -77,40 +173,55 @@ def _difference(env: Env, run: RunDirectory, row: Row, planned: Planned | None) 
         return f"the row says another {', '.join(false)} than its trajectory"
     if planned != Planned(row["key"], recorded.task, recorded.seed, recorded.trial):
         return "the trajectory is of another task or trial than was planned under this key"
-    return compare(env, recorded)
+    return compare(repetition, recorded, planned)
 
 
-def compare(env: Env, recorded: Trajectory) -> str | None:
-    """Play a trajectory's actions again; return the first difference, or None.
-
-    Args:
-        env: The environment, with the arguments that it had; it is reset first.
-        recorded: What is said to have happened.
-    """
-    observation, _ = env.reset(seed=recorded.seed)
-    success, previous = None, ""
-    for k, turn in enumerate(recorded.turns):
-        if observation != turn.observation:
-            return f"turn {k}: the observation differs"
-        step = understood(env.step(turn.action))
-        terms = step.info["terms"]
-        if step.reward != turn.reward:
-            return f"turn {k}: the reward is {step.reward!r}, recorded is {turn.reward!r}"
-        if terms != turn.terms:
-            return f"turn {k}: the reward terms are {terms}, recorded are {turn.terms}"
-        end = "terminated" if step.terminated else "truncated" if step.truncated else None
-        previous = turn_hash(previous, observation, turn.action, step.reward, terms, end)
-        if previous != turn.hash:
-            return f"turn {k}: the hash differs (the recorded end of the episode is false)"
-        observation, success = step.observation, step.info.get("success")
-        if end is not None and k < len(recorded.turns) - 1:
-            return f"turn {k}: the episode ended here, the record goes on"
-    return _final_difference(recorded, observation, success)
-
-
-def _final_difference(recorded: Trajectory, observation: str, success: bool | None) -> str | None:
-    if observation != recorded.final_observation:
-        return "the final observation differs"
-    if recorded.turns and bool(success) != bool(recorded.success):
-        return f"success is {success}, recorded is {recorded.success}"
+def compare(repetition: Repetition, recorded: Trajectory, planned: Planned) -> str | None:
+    """Play a trajectory's replies again; return the first difference, or None."""
+    again = repetition.play(planned, [turn.reply for turn in recorded.turns], recorded.end)
+    for k, (then, now) in enumerate(zip(recorded.turns, again.turns, strict=False)):
+        for name in ("observation", "action", "reward", "terms", "valid", "potential", "hash"):
+            if getattr(then, name) != getattr(now, name):
+                return f"turn {k}: {_of(name)} is {getattr(now, name)!r}, recorded is {getattr(then, name)!r}"
+    if again.failure:
+        return f"turn {len(again.turns)}: {again.failure['message']}"
+    for name, then, now in [
+        ("number of turns", len(recorded.turns), len(again.turns)),
+        *((name, getattr(recorded, name), getattr(again, name)) for name in _OF_EPISODES),
+    ]:
+        if then != now:
+            return f"{_of(name)} is {now!r}, recorded is {then!r}"
     return None
+
+
+_OF_EPISODES = ("env", "split", "end", "success", "final_observation", "final_potential")
+"""What a record says of the episode as a whole, and playing again does too."""
+
+
+def _of(name: str) -> str:
+    return f"the {name.replace('_', ' ')}"
+
+
+def _rows_difference(plan: Sequence[Planned], rows: Sequence[Row], *, ended: bool) -> str | None:
+    """Rows stand in the order of their trajectories, each is of a planned episode, and in the end none is missing."""
+    place = ("", 0)
+    for row in rows:
+        shard, offset = row["shard"], row["offset"]
+        if (offset != place[1]) if shard == place[0] else (shard < place[0] or offset != 0):
+            return f"episodes.jsonl is out of order, or a row is missing, before {row['key']}"
+        place = (shard, offset + row["length"])
+    attempted, keys = {row["key"] for row in rows}, {planned.key for planned in plan}
+    if attempted - keys:
+        return f"episode {min(attempted - keys)} was never planned"
+    if ended and keys - attempted:
+        return f"{len(keys - attempted)} planned episodes were never attempted, the first one {min(keys - attempted)}"
+    return None
+
+
+def _seal_difference(run: RunDirectory, state: Row) -> str | None:
+    """Whatever was changed after the end, also where nothing else shows it: tokens, times, the name of the policy."""
+    sealed, found = state["files"], run.fingerprints()
+    changed = sorted(name for name in sealed.keys() | found.keys() if sealed.get(name) != found.get(name))
+    if changed:
+        return f"{', '.join(changed)} changed after the run ended"
+    return None if seal(state) == state["seal"] else "run.json changed after the run ended"

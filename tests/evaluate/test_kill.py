@@ -16,7 +16,7 @@ from agentbench.core.records import RunDirectory
 from agentbench.core.seeding import generator
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate
-from agentbench.evaluate.replay import replay
+from agentbench.evaluate.replay import replay, run_difference
 
 PROGRAM = """
 import sys
@@ -83,7 +83,8 @@ def check_killed(config_of: Callable[..., dict[str, Any]], times: int) -> None:
     assert ended.status == run.state["status"] == "complete"
     assert Counter(row["key"] for row in run.rows()) == Counter(planned.key for planned in run.plan())
     assert all(row["scored"] for row in run.rows())
-    assert all(each.difference is None for each in replay(run))
+    assert [each.difference for each in replay(run) if each.difference] == []
+    assert run_difference(run) is None
     undisturbed = evaluate(EvalConfig.parse(values))
     assert results(run) == results(RunDirectory.open(undisturbed.run_dir))
     timeless = [key for key in ended.summary if not key.endswith("_seconds")]
