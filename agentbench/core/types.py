@@ -93,6 +93,8 @@ class Turn:
     policy_seconds: float
     hash: str
     """sha256 over the previous turn's hash and this turn's observation, action, reward, terms and end."""
+    advantages: tuple[float, ...] | None = None
+    """Per sampled token, what a trainer made of the reward; None where nothing was trained."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Experience: episodes of one update, and the tensors and numbers that they become."""
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
@@ -13,9 +14,10 @@ from agentbench.core.registry import Resolved
 from agentbench.core.rewards import RewardSpec, weigh
 from agentbench.core.seeding import Part, derive
 from agentbench.core.types import Trajectory
+from agentbench.metrics.stats import clustered_error
 from agentbench.rollout.episode import Setting
-from agentbench.rollout.pool import play
-from agentbench.train.batch import Batch, make_batch
+from agentbench.rollout.pool import Played, play
+from agentbench.train.batch import Batch, Credit, make_batch
 
 
 class Experience(NamedTuple):
@@ -23,6 +25,8 @@ class Experience(NamedTuple):
 
     batch: Batch
     metrics: dict[str, float]
+    played: list[Played]
+    """The episodes of the batch, in its order."""
 
 
 def plan_groups(resolved: Resolved, groups: int, group_size: int, *name: Part) -> list[Planned]:
@@ -73,20 +77,49 @@ def collect(
     """
     began, began_wall = time.process_time(), time.monotonic()
     attempts = play_all(plan, setting, policy, retries=retries)
-    played = [trajectory for trajectory in attempts if trajectory.scored and trajectory.turns]
+    kept = [Played(planned, t) for planned, t in zip(plan, attempts, strict=True) if t.scored and t.turns]
+    played = [trajectory for _, trajectory in kept]
     if not played:
         raise Failure("environment", f"none of {len(plan)} episodes could be played: {_first_failure(attempts)}")
     rewards = [weigh(trajectory, spec, gamma) for trajectory in played]
     groups: list[Hashable] = [trajectory.task for trajectory in played]
     metrics = {
         "episode/reward": _mean([sum(paid) for paid in rewards]),
+        **_error("episode/reward_error", [sum(paid) for paid in rewards], groups),
+        **_error("episode/success_error", [float(bool(t.success)) for t in played], groups),
         "episode/failures": 1 - len(played) / len(attempts),
         **_episode_metrics(played),
         **_entropies(played),
         "time/rollout_cpu_seconds": time.process_time() - began,
         "time/rollout_seconds": time.monotonic() - began_wall,
     }
-    return Experience(make_batch(played, rewards, groups), metrics)
+    return Experience(make_batch(played, rewards, groups), metrics, kept)
+
+
+def credited(experience: Experience, credit: Credit, limit: int) -> list[Played]:
+    """Choose a few episodes to keep, half of them failed ones, and write on them what was made of their rewards.
+
+    Args:
+        experience: What an update learned from.
+        credit: The advantages that it computed.
+        limit: Episodes.
+    """
+    failed = [e for e, played in enumerate(experience.played) if not played.trajectory.success]
+    solved = [e for e, played in enumerate(experience.played) if played.trajectory.success]
+    several = max(limit // 2, limit - len(solved))
+    chosen = [*failed[:several], *solved][:limit]
+    batch = experience.batch
+    advantages_ej, turn_ej = batch.gather(credit.advantages_bt), batch.tokens.turn_ej
+    for e in chosen:
+        for k, turn in enumerate(experience.played[e].trajectory.turns):
+            turn.advantages = tuple(advantages_ej[e][turn_ej[e] == k].tolist())
+    return [experience.played[e] for e in chosen]
+
+
+def _error(name: str, values: Sequence[float], tasks: Sequence[Hashable]) -> dict[str, float]:
+    """Return the standard error of a mean over episodes, the task being the unit; of a single task it is not known."""
+    error = clustered_error(values, tasks)
+    return {name: error} if math.isfinite(error) else {}
 
 
 def _episode_metrics(played: Sequence[Trajectory]) -> dict[str, float]:
@@ -102,14 +135,21 @@ def _episode_metrics(played: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _entropies(played: Sequence[Trajectory]) -> dict[str, float]:
-    """Mean entropy of the sampled tokens, over all and by the index of their turn."""
+    """Mean entropy of the sampled tokens: over all, by the index of their turn, and by their place in the episode.
+
+    Places are told apart by powers of two: the first token, the second, the third and fourth, up to the eighth, ...
+    """
     by_turn: dict[int, list[float]] = defaultdict(list)
+    by_place: dict[int, list[float]] = defaultdict(list)
     for trajectory in played:
         for k, turn in enumerate(trajectory.turns):
             by_turn[k] += turn.reply.entropies
+        for place, entropy in enumerate(entropy for turn in trajectory.turns for entropy in turn.reply.entropies):
+            by_place[(1 << place.bit_length()) >> 1].append(entropy)
     traces = {f"entropy/turn_{k}": _mean(entropies) for k, entropies in sorted(by_turn.items()) if entropies}
+    places = {f"entropy/token_{first}": _mean(entropies) for first, entropies in sorted(by_place.items())}
     every = [entropy for entropies in by_turn.values() for entropy in entropies]
-    return {"policy/entropy": _mean(every), **traces} if every else {}
+    return {"policy/entropy": _mean(every), **traces, **places} if every else {}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentbench.core.seeding import derive
-from agentbench.train.collect import collect, plan_groups, play_all
+from agentbench.train.batch import Batch
+from agentbench.train.collect import Experience, collect, credited, plan_groups, play_all
 from agentbench.train.config import TrainConfig
 from agentbench.train.stages import Stage
 from agentbench.train.workshop import Row, Workshop
+
+KEPT = 4
+"""Training episodes that are recorded, advantages included, whenever the valid panel is played."""
 
 
 class Trained(NamedTuple):
@@ -59,13 +63,15 @@ def _run_stage(shop: Workshop, number: int, listen: Listener) -> None:
     stage = shop.begin(number)
     counters = shop.counters
     while not (counters.stage_finished or stage.is_over(counters)):
-        row = _update(shop, stage)
+        row, experience = _update(shop, stage)
         over = stage.is_over(counters)
         every = shop.config.validation.every
         if over or (every and counters.update % every == 0):
             row |= _validate(shop, number)
             over = over or (stage.until_success is not None and row["valid/success"] >= stage.until_success)
             counters.stage_finished = over
+            if not stage.demonstrates and shop.learner.credit is not None:
+                shop.keep(credited(experience, shop.learner.credit, KEPT))
         shop.log(row)
         listen(row)
         if "valid/success" in row:
@@ -75,8 +81,8 @@ def _run_stage(shop: Workshop, number: int, listen: Listener) -> None:
             return
 
 
-def _update(shop: Workshop, stage: Stage) -> Row:
-    """Collect, learn, count; return what to log."""
+def _update(shop: Workshop, stage: Stage) -> tuple[Row, Experience]:
+    """Collect, learn, count; return what to log, and what was learned from."""
     config, counters = shop.config, shop.counters
     began = time.monotonic()
     name = (config.seed, stage.name, counters.update)
@@ -86,6 +92,7 @@ def _update(shop: Workshop, stage: Stage) -> Row:
     spec = config.reward_spec(setting.resolved)
     with shop.policy.together(0 if stage.demonstrates else len(plan)):
         experience = collect(plan, setting, shop.player(stage), spec, stage.gamma, retries=config.rollout.retries)
+    stale = _staleness(experience.batch, shop.policy.version) if not stage.demonstrates else {}
     shop.policy.free_caches()  # The update needs the room, and makes what is cached worthless.
     learned = shop.learner.update(
         experience.batch,
@@ -104,7 +111,14 @@ def _update(shop: Workshop, stage: Stage) -> Row:
     totals = {f"total/{key}": getattr(counters, key) for key in ("episodes", "tokens", "cpu_seconds")}
     where = {"stage": stage.name, "update": counters.total_updates}
     # What the sampler recorded of all tokens comes before what the learner saw of those it trained on.
-    return {**where, **learned, **experience.metrics, **totals, "time/seconds": time.monotonic() - began}
+    row = {**where, **learned, **experience.metrics, **stale, **totals, "time/seconds": time.monotonic() - began}
+    return row, experience
+
+
+def _staleness(batch: Batch, version: int) -> Row:
+    """Return how many weight updates old the turns of a batch are when they are learned from."""
+    age_ek = (version - batch.version_ek) * batch.turn_mask_ek
+    return {"policy/staleness": float(age_ek.sum() / batch.turn_mask_ek.sum())}
 
 
 def _validate(shop: Workshop, number: int) -> dict[str, Any]:
@@ -119,7 +133,7 @@ def _validate(shop: Workshop, number: int) -> dict[str, Any]:
         counters.best_success, counters.best = success, "best"
         shop.save("best")
     shop.clock.tick(counters)
-    return {"valid/success": success, "valid/reward": reward}
+    return {"valid/success": success, "valid/reward": reward, "valid/episodes": len(played)}
 
 
 def _ignore(row: Row) -> None:

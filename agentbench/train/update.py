@@ -52,6 +52,8 @@ class Learner:
         self.head = head
         self.regularise = regularise
         self.kl_coef = regularise.kl_coef
+        self.credit: Credit | None = None
+        """What the last update made of its batch."""
         self.autocast = autocast
         self._read = Reader(model, head, temperature=temperature, autocast=autocast)
         self._refer = reference and Reader(reference, temperature=temperature, autocast=autocast)
@@ -85,6 +87,7 @@ class Learner:
         batch, weights_bt = (batch, None) if demonstrated else self._reread(batch, algorithm)
         batch, ref_bt, metrics = self._refer_to(batch)
         credit = algorithm.credit(batch)._replace(weights_bt=weights_bt)
+        self.credit = credit
         metrics |= _credit_metrics(batch, credit, algorithm)
         self._set_rates(optim, rate, frozen_actor=frozen_actor)
         log: dict[str, list[float]] = defaultdict(list)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from agentbench.evaluate.lock import make_lock
 from agentbench.policies.checkpoint import Checkpoint, free_memory, load_checkpoint
 from agentbench.policies.hf import HFPolicy
 from agentbench.policies.init import init_named
+from agentbench.rollout.pool import Played
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
 from agentbench.train.config import TrainConfig
 from agentbench.train.critic import ValueHead
@@ -60,6 +62,12 @@ class Workshop:
 
     def __exit__(self, *_: object) -> None:
         self.policy.close()
+
+    def keep(self, episodes: Sequence[Played]) -> None:
+        """Record some training episodes beside the metrics, for people to look at."""
+        with self.run.writing() as writer:
+            for planned, trajectory in episodes:
+                writer.append(planned, trajectory)
 
     @property
     def folder(self) -> Path:
