@@ -76,6 +76,9 @@ class SlotBackend:
             if len(feeds) == 1 or self._narrowed or not is_out_of_memory(error):
                 raise
             self._narrowed, self._widest = True, len(feeds) // 2
+        if self.recorder is not None:
+            self.recorder.faithful = False  # a recording computes all slots, and they are too many
+            self.recorder.forget()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return self.step(feeds)

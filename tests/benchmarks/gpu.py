@@ -52,9 +52,9 @@ def sampling(shape: dict[str, Any], *, device: str, tiny: bool) -> dict[str, Any
         for name, recorded in {"plain": False, "recorded": True}.items():
             if recorder is not None:
                 recorder.faithful = recorded
-            for attempt in range(2):  # the first makes the recordings and fills the allocator's pools
+            for warm in (False, True):  # first, recordings are made and the allocator's pools filled
                 began = time.perf_counter()
-                asyncio.run(_converse(policy, rows, turns if attempt else 1, tokens))
+                asyncio.run(_converse(policy, rows, turns if warm else 1, tokens))
             seconds = time.perf_counter() - began
             result[f"{name}_tokens_per_second"] = rows * turns * tokens / seconds
         result["recorded_over_plain"] = result["recorded_tokens_per_second"] / result["plain_tokens_per_second"]
@@ -90,7 +90,7 @@ def speed(shape: dict[str, Any], *, device: str, tiny: bool, peak: float) -> dic
                 "env": "sokoban",
                 "device": device,
                 "dtype": "bfloat16",
-                "gradient_checkpointing": not tiny,
+                "gradient_checkpointing": False,
                 "algorithm": {"name": "turn-ppo"},
                 "rollout": {
                     "episodes": 8 if tiny else 256,
@@ -98,7 +98,7 @@ def speed(shape: dict[str, Any], *, device: str, tiny: bool, peak: float) -> dic
                     "max_tokens": 8 if tiny else 128,
                     "batch_size": 8 if tiny else 256,
                 },
-                "optim": {"lr": 1e-6, "critic_lr": 1e-5, "micro_tokens": 2048 if tiny else 32768},
+                "optim": {"lr": 1e-6, "critic_lr": 1e-5, "micro_tokens": 2048 if tiny else 16384},
                 "budget": {"updates": 3},
                 "validation": {"every": 0, "episodes": 4},
                 "out": scratch,
@@ -114,6 +114,8 @@ def speed(shape: dict[str, Any], *, device: str, tiny: bool, peak: float) -> dic
         "sampled_tokens_per_second": last["episode/tokens"] * config.rollout.episodes / last["time/rollout_seconds"],
         "trained_tokens_per_second": trained,
         "update_mfu": 6 * parameters * trained / (peak * 1e12),
+        "rollout_seconds": last["time/rollout_seconds"],
+        "update_seconds": last["time/update_seconds"],
         "step_seconds": last["time/seconds"],
         "logprob_mismatch": last["policy/logprob_mismatch"],
         "peak_gigabytes": torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0,
@@ -125,6 +127,7 @@ def learning(*, device: str, tiny: bool, seconds: float) -> dict[str, Any]:
     recipe = Path(__file__).parents[2] / "agentbench" / "recipes" / "sokoban-tiny.toml"
     with tempfile.TemporaryDirectory() as scratch:
         values = {**read_toml(recipe), "device": device, "out": scratch, "model": "init:xs" if tiny else "init:m"}
+        values["warm_start"]["updates"] = 80
         values["budget"] = {"seconds": seconds}
         if tiny:
             values["warm_start"] = {"updates": 2, "episodes": 16}

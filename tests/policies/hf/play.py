@@ -60,8 +60,8 @@ def embedding(checkpoint: Checkpoint) -> torch.Tensor:
 
 def generated(checkpoint: Checkpoint, context: Sequence[int], max_tokens: int) -> list[int]:
     """Return what `generate` appends, greedily."""
-    ids = torch.tensor([context])
     model: Any = checkpoint.model
+    ids = torch.tensor([context], device=model.device)
     full = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_tokens)
     new: list[int] = full[0, len(context) :].tolist()
     return new
@@ -71,9 +71,9 @@ def scored(
     checkpoint: Checkpoint, context: Sequence[int], reply: Reply, temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log-probabilities and entropies of a reply's tokens, from one fresh forward in float64."""
-    ids = torch.tensor([[*context, *reply.token_ids]])
+    ids = torch.tensor([[*context, *reply.token_ids]], device=checkpoint.model.device)
     with torch.no_grad():
-        logits = checkpoint.model(ids).logits[0, len(context) - 1 : -1].double()
+        logits = checkpoint.model(ids).logits[0, len(context) - 1 : -1].double().cpu()
     log_probs = torch.log_softmax(logits / temperature, -1)
     chosen = log_probs.gather(-1, torch.tensor(reply.token_ids)[:, None])[:, 0]
     return chosen, -(log_probs.exp() * log_probs).sum(-1)

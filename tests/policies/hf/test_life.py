@@ -82,7 +82,8 @@ def test_a_critic_records_a_value_per_token(make: Make, load: Load) -> None:
     model = load("qwen3").model
     for context, reply in contexts(play_one(policy, GREEDY)):
         with torch.no_grad():
-            states = model(torch.tensor([[*context, *reply.token_ids]]), output_hidden_states=True).hidden_states[-1]
+            ids = torch.tensor([[*context, *reply.token_ids]], device=model.device)
+            states = model(ids, output_hidden_states=True).hidden_states[-1]
         assert reply.values == pytest.approx(states[0, len(context) - 1 : -1].sum(-1).tolist(), abs=1e-3)
     policy.set_value_head(None)
     assert policy.version == 0 and play_one(policy, GREEDY)[0].values is None
