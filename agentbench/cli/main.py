@@ -29,8 +29,11 @@ VERBS = {
     "play": Verb("play:play", "Play an environment yourself, in the terminal."),
     "train": Verb("train:train", "Train a policy by a recipe; the run can be killed and resumed."),
     "replay": Verb("replay:replay", "Play recorded actions again, and compare rewards, observations and hashes."),
+    "power": Verb("power:power", "Say how many tasks and trials a difference needs, and what they cost."),
+    "gate": Verb("gate:gate", "Compare a checkpoint with a baseline: regressed, ok or inconclusive."),
     "envs": Verb("envs:app", "List, describe, check and begin environments."),
     "model": Verb("model:app", "Make small models."),
+    "serve": Verb("serve:serve", "Serve an environment to another process."),
     "doctor": Verb("doctor:doctor", "Say what is installed here and what each missing part would be for."),
     "demo": Verb(
         "demo:demo",

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from agentbench.metrics.intervals import Values, measured, t_quantile
+from agentbench.metrics.intervals import Values, measured, normal_quantile, t_quantile
 
 Sides = Literal[1, 2]
 
@@ -52,10 +52,32 @@ def tasks_needed(deviation: float, effect: float, *, level: float = 0.05, power:
     if not effect > 0:
         raise ValueError(f"the difference to be seen must be positive, got {effect}")
     # With fewer tasks than this, even unanimous ones do not make a sign-flip p-value as small as the level.
-    n = math.ceil(math.log2(sides / level))
+    unanimous = math.ceil(math.log2(sides / level))
+    # The normal quantiles are below Student's: a start that is never too large.
+    normal = ((normal_quantile(1 - level / sides) + normal_quantile(power)) * deviation / effect) ** 2
+    n = max(unanimous, math.floor(normal))
     while detectable(deviation, n, level=level, power=power, sides=sides) > effect:
-        n += max(1, n // 1000)
+        n += 1
     return n
+
+
+def power_of(deviation: float, effect: float, n: int, *, level: float = 0.05, sides: Sides = 2) -> float:
+    """Return the chance that n tasks show a true mean difference of this size; `detectable` is its inverse.
+
+    Args:
+        deviation: As in `detectable`.
+        effect: The difference, positive.
+        n: Tasks.
+        level: As in `detectable`.
+        sides: As in `detectable`.
+    """
+    from scipy.special import stdtr
+
+    if n < 2:
+        return 0.0
+    if deviation == 0.0:
+        return 1.0
+    return float(stdtr(n - 1, effect * math.sqrt(n) / deviation - t_quantile(1 - level / sides, n - 1)))
 
 
 class Components(NamedTuple):

@@ -25,7 +25,7 @@ from agentbench.metrics.intervals import (
 )
 from agentbench.metrics.pairs import NonInferior, Paired, holm, mcnemar, non_inferior, paired, sign_flip
 from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
-from agentbench.metrics.sizes import Components, components, detectable, tasks_needed
+from agentbench.metrics.sizes import Components, components, detectable, power_of, tasks_needed
 
 __all__ = [
     "SEEDS",
@@ -49,6 +49,7 @@ __all__ = [
     "paired",
     "pass_at_k",
     "pass_hat_k",
+    "power_of",
     "probability_of_improvement",
     "ratio",
     "sign_flip",
