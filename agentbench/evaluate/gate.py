@@ -8,10 +8,10 @@
 
 "The score went down" would fail 43 to 49 % of unchanged checkpoints.
 
-**The lower bound** is that of the t interval, unless nearly all differences are equal: then the interval shrinks to
-nothing although n tasks cannot show what befalls one in a thousand. A share u = z^2 / (n + z^2) of all tasks may be
-lost while none of n shows it (the score interval at zero, Wilson 1927; for pairs Tango 1998), so the bound is never
-above (1 - u) delta - u. Runs that are equal in every turn need no statistics: they are ok.
+**The lower bound** of a success rate is that of `non_inferior`, which has seen a flip, and never above what n tasks can
+show at all: a share 1 - alpha^(1/n) of all tasks may be lost without one of n meeting it. So fewer than 59 tasks are
+never ok by a margin of 0.05, however alike the outcomes, unless the runs are equal in every turn: then they need no
+statistics.
 
 **The severity guard** looks for what a mean hides: tasks that always succeeded and now always fail, in at least three
 attempts each. Chance makes such tasks too, of those that succeed half of the time. If attempts are exchangeable, a
@@ -32,8 +32,7 @@ from agentbench.evaluate.baseline import Measured, behaviour
 from agentbench.evaluate.evidence import COMPARED, CONVERSATION, Evidence, Metric, compare_locks, said, table_of
 from agentbench.evaluate.lock import Difference, Kind
 from agentbench.metrics.collect import summarise
-from agentbench.metrics.intervals import normal_quantile
-from agentbench.metrics.stats import Paired, components, holm, mean_interval, paired, sign_flip, tasks_needed
+from agentbench.metrics.stats import Paired, components, holm, non_inferior, paired, sign_flip, tasks_needed
 
 Verdict = Literal["regressed", "ok", "inconclusive"]
 Outcomes = Mapping[str, tuple[float, ...]]
@@ -190,13 +189,13 @@ def _statistics(
         after=math.fsum(b) / len(b),
         paired=result,
         p_worse=sign_flip(np.subtract(b, a), alternative="less"),
-        bound=_bound(a, b, rule.alpha),
+        bound=_bound(a, b, measured.metric, rule),
         identical=identical,
         severe=tuple(severe),
         p_severe=_chance_of(len(severe), before, after),
         lost=tuple(task for task in flipped if task in lost),
         won=tuple(task for task in flipped if task not in lost),
-        needed=_needed(before, after, rule),
+        needed=_needed(before, after, measured.metric, rule),
         marks=marks,
     )
 
@@ -210,7 +209,8 @@ def _adjust(compared: Sequence[Compared]) -> list[Compared]:
 def _judge(name: str, run: Evidence, compared: Compared | None, rule: Rule) -> Judged:
     unmet = tuple(_unmet(run, rule.fail_under))
     if compared is None:
-        return Judged(name, run, "ok", unmet or ("every threshold is met",), None, unmet)
+        met = ("every threshold is met",) if rule.fail_under else ("there is nothing to compare with",)
+        return Judged(name, run, "ok", unmet or met, None, unmet)
     alarms = []
     if compared.p_worse <= rule.alpha:
         alarms.append(f"worse beyond chance: one-sided p = {compared.p_worse:.2g} <= {rule.alpha:g}")
@@ -240,28 +240,23 @@ def _unmet(run: Evidence, fail_under: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _bound(a: Sequence[float], b: Sequence[float], alpha: float) -> float:
+def _bound(a: Sequence[float], b: Sequence[float], metric: Metric, rule: Rule) -> float:
     """Return the one-sided lower bound of the mean of b - a."""
-    delta, low, *_ = mean_interval(np.subtract(b, a).tolist(), confidence=1 - 2 * alpha)
-    unseen = _unseen(len(a), alpha)
-    span = max(*a, *b, 1.0) - min(*a, *b, 0.0)  # of a success rate 1; of a reward what was seen, at least 1
-    return min(low, (1 - unseen) * delta - unseen * span)
+    found = non_inferior(a, b, margin=rule.margin, confidence=1 - rule.alpha)
+    if metric != "success":
+        return found.bound
+    unseen = 1 - rule.alpha ** (1 / len(a))
+    return min(found.cautious, float((1 - unseen) * found.delta - unseen))
 
 
-def _unseen(n: int, alpha: float) -> float:
-    """Return the largest share of all tasks that may be lost while none of n tasks shows it."""
-    z2 = normal_quantile(1 - alpha) ** 2
-    return z2 / (n + z2)
-
-
-def _needed(before: Outcomes, after: Outcomes, rule: Rule) -> tuple[Size, ...]:
+def _needed(before: Outcomes, after: Outcomes, metric: Metric, rule: Rule) -> tuple[Size, ...]:
     """Find sizes, measured twice, at which the lower bound of an equal checkpoint is above the margin in 80 %."""
     differences = [sum(after[task]) / len(after[task]) - sum(before[task]) / len(before[task]) for task in before]
     total = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.25
     sides = [components(list(side.values())) for side in (before, after)]
     luck = [side.within for side in sides if side.within is not None]
     trials = round(max(side.trials for side in sides))
-    least = math.ceil(normal_quantile(1 - rule.alpha) ** 2 * (1 - rule.margin) / rule.margin)
+    least = math.ceil(math.log(rule.alpha) / math.log1p(-rule.margin)) if metric == "success" else 0
     if len(luck) < 2:
         return (Size(max(least, tasks_needed(math.sqrt(total), rule.margin, level=rule.alpha, sides=1)), trials),)
     steady = max(0.0, total - sum(one / side.trials for one, side in zip(luck, sides, strict=True)))
