@@ -21,7 +21,7 @@ def power(
     ] = "success",
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
 ) -> None:
-    """Say how many tasks and trials a difference from this baseline needs, and what they cost."""
+    """Say how many tasks and trials a difference needs, and what they cost."""
     from agentbench.cli.console import emit
     from agentbench.core.errors import UsageError
     from agentbench.evaluate.evidence import METRICS, Evidence
