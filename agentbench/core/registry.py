@@ -48,6 +48,8 @@ class Variant:
     needs: frozenset[str] | None = None
     context: str | None = None
     """Context mode that belongs to the variant's protocol: `full`, `window:k` or `summary`."""
+    entry_point: str | None = None
+    """For a variant that another class plays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,11 @@ class Resolved:
         return self.entry.needs if own is None else own
 
     @property
+    def entry_point(self) -> str:
+        """The class that plays it."""
+        return self._variant.entry_point or self.entry.entry_point
+
+    @property
     def context(self) -> str:
         """The context mode that belongs to the protocol."""
         return self._variant.context or self.entry.context
@@ -152,7 +159,7 @@ class Resolved:
         Raises:
             UsageError: The environment does not take one of the arguments, or its entry point names no `Env`.
         """
-        cls = _load(self.entry, self.origin)
+        cls = _load(self.entry.name, self.entry_point, self.origin)
         try:
             env = cls(**self.kwargs, split=self.split, **extra)
         except TypeError as error:
@@ -160,9 +167,7 @@ class Resolved:
                 raise
             raise UsageError(f"{self.id}: {error}") from error
         if not isinstance(env, Env):
-            raise UsageError(
-                f"{self.id}: {self.entry.entry_point} makes a {type(env).__name__}, expected agentbench.Env"
-            )
+            raise UsageError(f"{self.id}: {self.entry_point} makes a {type(env).__name__}, expected agentbench.Env")
         return env
 
 
@@ -301,22 +306,20 @@ def _load_file(path: str) -> ModuleType:
     return module
 
 
-def _load(entry: EnvEntry, origin: str) -> Any:
+def _load(name: str, entry_point: str, origin: str) -> Any:
     """Load the class of an entry; in a file, `Class`, `:Class` and `file:Class` name one of its own.
 
     Raises:
         UsageError: The entry point names no module, or nothing in it.
     """
-    module_name, _, attribute = entry.entry_point.rpartition(":")
+    module_name, _, attribute = entry_point.rpartition(":")
     if origin.endswith(".py") and module_name in ("", Path(origin).stem):
         module = _load_file(origin)
     else:
         try:
             module = importlib.import_module(module_name or origin)
         except ModuleNotFoundError as error:
-            raise UsageError(
-                f"{entry.name}: its entry point {entry.entry_point!r} cannot be imported: {error}"
-            ) from error
+            raise UsageError(f"{name}: its entry point {entry_point!r} cannot be imported: {error}") from error
     if not hasattr(module, attribute):
-        raise UsageError(f"{entry.name}: its entry point {entry.entry_point!r} names no class that is there")
+        raise UsageError(f"{name}: its entry point {entry_point!r} names no class that is there")
     return getattr(module, attribute)
