@@ -6,13 +6,13 @@ than one. Every function here takes one value per task, except `clustered_error`
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Values = Sequence[float] | Array
+Values = Sequence[float] | NDArray[Any]
 """Real numbers, one per task."""
 
 

@@ -6,6 +6,7 @@ a given power if it is at least (t[1 - level / sides] + t[power]) such errors aw
 
 import math
 from collections.abc import Sequence
+from statistics import harmonic_mean
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ def components(outcomes: Sequence[Values]) -> Components:
     trials = [measured(task) for task in outcomes]
     means = measured([float(task.mean()) for task in trials])
     total = float(means.var(ddof=1)) if len(means) > 1 else 0.0
-    harmonic = len(trials) / sum(1 / len(task) for task in trials)
+    harmonic = harmonic_mean([len(task) for task in trials])
     several = [float(task.var(ddof=1)) for task in trials if len(task) > 1]
     within = float(np.mean(several)) if several else None
     between = max(0.0, total - (within or 0.0) / harmonic)

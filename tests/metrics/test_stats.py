@@ -1,6 +1,7 @@
 """Intervals: known values, an independent implementation, and coverage."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.seeding import generator
-from agentbench.metrics.stats import Estimate, mean_interval, success_interval, wilson
+from agentbench.metrics.stats import (
+    Estimate,
+    clustered_error,
+    mean_interval,
+    over_tasks,
+    pass_at_k,
+    pass_hat_k,
+    success_interval,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +129,77 @@ def test_counting_episodes_as_independent_would_cover_too_little() -> None:
         interval = wilson(float(outcomes.sum()), outcomes.size)
         covered += interval.low <= 0.5 <= interval.high
     assert covered / 400 < 0.85, "the reason why the task is the unit"
+
+
+def test_wilson_refuses_what_is_no_count() -> None:
+    for successes, n in [(math.nan, 10), (1, math.nan)]:
+        with pytest.raises(ValueError, match="a proportion needs"):
+            wilson(successes, n)
+
+
+def test_values_that_are_no_numbers_are_named() -> None:
+    for wrong in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="value 1 of 3"):
+            mean_interval([0.0, wrong, 1.0])
+        with pytest.raises(ValueError, match="value 1 of 3"):
+            success_interval([0.0, wrong, 1.0], trials=1)
+
+
+def test_a_confidence_is_a_chance() -> None:
+    for wrong in (-1.0, 1.0, 95.0):
+        with pytest.raises(ValueError, match="strictly between 0 and 1"):
+            mean_interval([0.0, 1.0], confidence=wrong)
+
+
+def test_the_clustered_error_is_that_of_task_means_where_trials_are_even() -> None:
+    # The published rows 111, 101, 001, 000: clustered .215166, as independent episodes .150756.
+    outcomes = [1, 1, 1, 1, 0, 1, 0, 0, 1, 0, 0, 0]
+    tasks = [task for task in "abcd" for _ in range(3)]
+    assert clustered_error(outcomes, tasks) == pytest.approx(0.215166, abs=1e-6)
+    assert clustered_error(outcomes, range(12)) == pytest.approx(0.150756, abs=1e-6)
+    shuffled = generator("order").permutation(12)
+    again = clustered_error([outcomes[i] for i in shuffled], [tasks[i] for i in shuffled])
+    assert again == pytest.approx(0.215166, abs=1e-6)
+
+
+def test_uneven_clusters_follow_the_formula() -> None:
+    # Tasks a: 1, 0, 1; b: 0. Mean .5; sums of deviations a .5, b -.5; sqrt(2 / 1 * (.25 + .25)) / 4.
+    assert clustered_error([1, 0, 1, 0], ["a", "a", "a", "b"]) == pytest.approx(0.25)
+    assert clustered_error([1, 0], ["a", "a"]) == math.inf
+    with pytest.raises(ValueError, match="2 values and 1 tasks"):
+        clustered_error([1, 0], ["a"])
+
+
+def test_pass_at_k_and_pass_hat_k_have_the_published_values() -> None:
+    assert [pass_at_k(5, 2, k) for k in (1, 2, 3, 5)] == pytest.approx([0.4, 0.7, 0.9, 1.0])
+    assert [pass_at_k(10, 3, k) for k in (1, 2, 5, 10)] == pytest.approx([0.3, 0.533333, 0.916667, 1.0], abs=1e-6)
+    assert [pass_hat_k(5, 2, k) for k in (1, 2, 3)] == pytest.approx([0.4, 0.1, 0.0])
+    assert [pass_hat_k(10, 9, k) for k in (1, 2, 4, 8)] == pytest.approx([0.9, 0.8, 0.6, 0.2])
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=9), st.data())
+def test_they_are_the_share_of_all_choices_of_k_attempts(attempts: list[bool], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(attempts)))
+    choices = list(combinations(attempts, k))
+    n, c = len(attempts), sum(attempts)
+    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, choices)) / len(choices))
+    assert pass_hat_k(n, c, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+
+
+def test_attempts_that_cannot_be_are_refused() -> None:
+    for n, c, k in [(2, 1, 3), (2, 3, 1), (2, -1, 1), (2, 1, 0)]:
+        for chance in (pass_at_k, pass_hat_k):
+            with pytest.raises(ValueError, match=f"got n={n}, c={c}, k={k}"):
+                chance(n, c, k)
+
+
+def test_tasks_without_enough_attempts_are_left_out_and_counted() -> None:
+    counts = [(5, 2), (5, 5), (2, 2), (5, 0)]
+    estimate = over_tasks(pass_at_k, counts, 3)
+    assert estimate is not None
+    assert estimate.n == 3
+    assert estimate.mean == pytest.approx((0.9 + 1 + 0) / 3)
+    assert over_tasks(pass_hat_k, counts, 6) is None
+    assert over_tasks(pass_at_k, [(4, 1), (4, 0)], 4) == wilson(1, 2), "one yes or no per task"
+    ends = over_tasks(pass_hat_k, [(4, 4)] * 10, 2)
+    assert ends == wilson(10, 10)

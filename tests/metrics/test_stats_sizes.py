@@ -1,0 +1,98 @@
+"""Sizes: published values, inverse functions, and the split of variance."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.seeding import generator
+from agentbench.metrics.sizes import Sides
+from agentbench.metrics.stats import components, detectable, paired, power_of, tasks_needed
+
+SIDES: tuple[Sides, ...] = (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "trials", "points"), [(50, 1, 17.6), (100, 1, 12.4), (100, 4, 6.2), (200, 4, 4.4), (500, 1, 5.6)]
+)
+def test_the_published_detectable_effects(tasks: int, trials: int, points: float) -> None:
+    # Tasks ~ Beta(1/2, 1/2): the variance of one trial of a known task is 1/8, and two policies play.
+    deviation = math.sqrt(2 * 0.125 / trials)
+    assert 100 * detectable(deviation, tasks, sides=1) == pytest.approx(points, rel=0.02)
+
+
+@given(st.floats(0.01, 2), st.floats(0.01, 1), st.sampled_from([0.5, 0.8, 0.95]), st.sampled_from(SIDES))
+def test_the_size_is_the_smallest_that_sees_it(deviation: float, effect: float, power: float, sides: Sides) -> None:
+    n = tasks_needed(deviation, effect, power=power, sides=sides)
+    least = math.ceil(math.log2(sides / 0.05))
+    assert n >= least
+    assert detectable(deviation, n, power=power, sides=sides) <= effect
+    assert n == least or detectable(deviation, n - 1, power=power, sides=sides) > effect
+    assert power_of(deviation, effect, n, sides=sides) >= power - 1e-9
+
+
+def test_a_detectable_effect_is_detected_with_its_power() -> None:
+    for n in (10, 100):
+        assert power_of(0.4, detectable(0.4, n), n) == pytest.approx(0.8)
+
+
+def test_power_is_close_to_the_noncentral_t() -> None:
+    for n, effect in [(20, 0.2), (60, 0.1), (200, 0.1)]:
+        shift = effect * math.sqrt(n) / 0.5
+        exact = scipy.stats.nct.sf(scipy.stats.t.ppf(0.975, n - 1), n - 1, shift)
+        assert power_of(0.5, effect, n) == pytest.approx(exact, abs=0.02)
+
+
+def test_the_effect_of_a_comparison_is_that_of_its_differences() -> None:
+    rng = generator("mde")
+    a, b = rng.random(40), rng.random(40)
+    assert paired(a, b).mde == pytest.approx(detectable(float(np.std(b - a, ddof=1)), 40))
+    assert paired(a, b, confidence=0.99).mde > paired(a, b).mde
+
+
+def test_the_edges() -> None:
+    assert detectable(0.5, 1) == math.inf
+    assert power_of(0.5, 0.1, 1) == 0.0
+    assert power_of(0.0, 0.1, 10) == 1.0
+    assert tasks_needed(0.0, 0.1) == 6, "the first size at which a sign-flip p-value can be .05"
+    for wrong in (0.0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="positive"):
+            tasks_needed(0.5, wrong)
+    for power in (0.0, 1.0):
+        with pytest.raises(ValueError, match="strictly between"):
+            detectable(0.5, 10, power=power)
+
+
+def test_variance_is_split_as_it_was_made() -> None:
+    rng = generator("components")
+    rates = rng.beta(1.0, 1.0, 4000)
+    for trials in (2, 5):
+        split = components([rng.binomial(1, rate, trials) for rate in rates])
+        assert split.between == pytest.approx(1 / 12, abs=0.006)
+        assert split.within == pytest.approx(1 / 6, abs=0.006)
+        assert (split.tasks, split.trials) == (4000, trials)
+
+
+def test_uneven_numbers_of_trials_are_split_too() -> None:
+    rng = generator("uneven components")
+    outcomes = [
+        rng.binomial(1, rate, trials) for rate, trials in zip(rng.beta(1, 1, 6000), [1, 2, 6] * 2000, strict=True)
+    ]
+    split = components(outcomes)
+    assert (split.between, split.within) == pytest.approx((1 / 12, 1 / 6), abs=0.01)
+    assert split.trials == pytest.approx(3 / (1 + 1 / 2 + 1 / 6))
+
+
+def test_a_split_that_cannot_be_made_is_not_made_up() -> None:
+    single = components([[1], [0], [1], [1]])
+    assert single.within is None
+    assert single.between == pytest.approx(0.25)
+    assert components([[1, 0], [0, 1]]).between == 0.0, "never below zero"
+    assert components([[1, 1]]) == (0.0, 0.0, 1.0, 1, 2.0)
+    nothing: list[list[list[float]]] = [[], [[]], [[1], [math.nan]]]
+    for wrong in nothing:
+        with pytest.raises(ValueError):
+            components(wrong)
