@@ -1,6 +1,7 @@
 """The configuration of an evaluation: every flag of `agentbench eval`, every key of its TOML file."""
 
 import difflib
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,6 +100,22 @@ class EvalConfig(BaseModel):
         values = self.model_dump(mode="json", exclude_none=True)
         return f"# Repeat with: agentbench eval --config {path}\n" + tomli_w.dumps(values)
 
+    @property
+    def command(self) -> str:
+        """The command line that repeats this evaluation, without the flags that change no result."""
+        words = ["agentbench", "eval"]
+        for key, value in self.result_keys().items():
+            flag = f"--{key.replace('_', '-')}"
+            if isinstance(value, dict):
+                words += [word for name, inner in value.items() for word in ("-E", f"{name}={_toml(inner)}")]
+            elif isinstance(value, list | tuple):
+                words += [word for text in value for word in (flag, text)]
+            elif value is True:
+                words.append(flag)
+            elif value is not None and value != type(self).model_fields[key].default:
+                words += [flag, str(value)]
+        return shlex.join(words)
+
     def resolve_env(self) -> Resolved:
         """Find the environment.
 
@@ -143,6 +160,13 @@ class EvalConfig(BaseModel):
     def digest(self) -> str:
         """A hash over `result_keys`."""
         return digest(self.result_keys())
+
+
+def _toml(value: Any) -> str:
+    """Write a value on one line of TOML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
 
 
 _HARMLESS = ("out", "jobs", "retries", "max_error_rate", "batch_size", "api_key_env", "device")

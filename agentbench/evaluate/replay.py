@@ -6,24 +6,26 @@ planned episode was attempted, and the summary is that of the rows. What replay 
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from agentbench.core.errors import ContextFull, Failure, IntegrityError, OutOfTime, UsageError
 from agentbench.core.policy import EpisodeContext
 from agentbench.core.records import Planned, Row, RunDirectory, canonical, row_of
-from agentbench.core.registry import Resolved, resolve
+from agentbench.core.registry import Resolved
 from agentbench.core.types import End, Message, Reply, Sampling, Trajectory
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import ENDED, plan_tasks, seal
 from agentbench.evaluate.lock import protocol
 from agentbench.metrics.collect import summarise
 from agentbench.policies.scripted import SCRIPTED
-from agentbench.rollout.context import ContextSpec
 from agentbench.rollout.episode import Setting, run_episode
 from agentbench.rollout.launch import Seats
-from agentbench.rollout.limits import Limits
+
+Draw = Callable[[Resolved, int, int, int], list[Planned]]
+"""Plans episodes from environment, episodes, trials and seed: `plan_tasks`."""
 
 
 class Replayed(NamedTuple):
@@ -45,7 +47,7 @@ def replay(run: RunDirectory, *, limit: int | None = None) -> Iterator[Replayed]
         UsageError: The environment is not deterministic, or is here in another version.
     """
     plan = {planned.key: planned for planned in run.plan()}
-    with Repetition(environment_of(run.lock, run.state["config"]), run.lock) as repetition:
+    with Repetition(_setting_of_run(run)) as repetition:
         for row in list(run.scored().values())[:limit]:
             yield Replayed(row["key"], _difference(repetition, run, row, plan.get(row["key"])))
 
@@ -69,52 +71,68 @@ def summary_difference(summary: Mapping[str, Any], plan: Sequence[Planned], rows
     return f"run.json says another {', '.join(false)} than plan.jsonl and episodes.jsonl" if false else None
 
 
-def circumstances_difference(config: Mapping[str, Any], lock: Mapping[str, Any], plan: Sequence[Planned]) -> str | None:
+def circumstances_difference(
+    config: Mapping[str, Any], lock: Mapping[str, Any], plan: Sequence[Planned], draw: Draw = plan_tasks
+) -> str | None:
     """Compare what was planned, and what the lock says was played, with what the configuration asks for.
 
     Args:
         config: The keys of the configuration that may change a result.
         lock: The contents of the lock.
         plan: Every planned episode.
+        draw: Plans episodes; whoever checks many runs of one panel may remember what it drew.
     """
-    asked = EvalConfig.parse(config)
-    resolved = environment_of(lock, config)
-    if plan_tasks(resolved, asked.episodes, asked.trials, asked.seed) != list(plan):
+    asked, setting = EvalConfig.parse(config), setting_of(config, lock)
+    if draw(setting.resolved, asked.episodes, asked.trials, asked.seed) != list(plan):
         return "the planned episodes are not those that the configuration draws"
-    scripted = asked.model in SCRIPTED or asked.model.startswith("replay:")
     if asked.model in SCRIPTED and lock["policy"] != asked.model:
         return f"the lock says that {lock['policy']!r} played, the configuration {asked.model!r}"
-    played = protocol(asked.setting(resolved, scripted=scripted), plan)
+    played = protocol(setting, plan)
     false = [name for name in played if canonical(lock[name]) != canonical(played[name])]
     return f"the lock says another {', '.join(false)} than the configuration and this environment" if false else None
 
 
-def environment_of(lock: Mapping[str, Any], config: Mapping[str, Any]) -> Resolved:
-    """Resolve the environment of a run as it was, variant, version, split and arguments included."""
-    name = config["env"]
-    if ".py" not in name:
-        name = f"{lock['env']}:{lock['split']}"
-    return resolve(name, split=lock["split"], **lock["env_args"])
+def setting_of(config: Mapping[str, Any], lock: Mapping[str, Any]) -> Setting:
+    """Return the setting in which a run was played.
+
+    Raises:
+        UsageError: Its environment is not here, or in another version.
+    """
+    asked = EvalConfig.parse(config)
+    resolved = asked.resolve_env()
+    if resolved.id != lock["env"]:
+        raise UsageError(f"what was played is {lock['env']}, what is here is {resolved.id}")
+    return asked.setting(resolved, scripted=asked.model in SCRIPTED or asked.model.startswith("replay:"))
+
+
+def _setting_of_run(run: RunDirectory) -> Setting:
+    state = run.state
+    try:
+        return setting_of(state["config"], run.lock)
+    except UsageError:
+        changed = _seal_difference(run, state) if state["status"] in ENDED else None
+        if changed:
+            raise IntegrityError(f"{run.path}: {changed}") from None
+        raise
 
 
 class Repetition:
     """Plays recorded replies again: a context manager that holds an event loop and one environment.
 
     Args:
-        resolved: The environment, with the arguments that it had.
-        lock: Says under which limits and in which format the replies were given.
+        setting: The environment, and the limits and the format under which the replies were given.
 
     Raises:
         UsageError: The environment is not deterministic.
     """
 
-    def __init__(self, resolved: Resolved, lock: Mapping[str, Any]) -> None:
+    def __init__(self, setting: Setting) -> None:
+        resolved = setting.resolved
         if not resolved.entry.deterministic:
             raise UsageError(f"{resolved.id} is not deterministic: its actions cannot be replayed to the letter")
         # How long replies took back then says nothing about now: running out of time is taken from the record.
-        limits = Limits(**{**lock["limits"], "max_seconds": None})
-        self.setting = Setting(resolved, limits, Sampling(), ContextSpec(**lock["context"]))
-        self._timed = lock["limits"]["max_seconds"] is not None
+        self.setting = replace(setting, limits=replace(setting.limits, max_seconds=None))
+        self._timed = setting.limits.max_seconds is not None
         self._runner = asyncio.Runner()
         self._seats = Seats(resolved)
         self._seat = self._seats.new()

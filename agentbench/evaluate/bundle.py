@@ -1,0 +1,330 @@
+"""What a leaderboard row stands on: one evaluation, packed so small that it can lie in a repository.
+
+A bundle keeps what playing again cannot find out: who played, under which circumstances, what was planned, and for
+each episode the replies, what was paid, how it ended, and the last link of its hash chain. Observations, terms and all
+other links come back when the replies are played again. Thoughts and token ids stay in the run directory: they are no
+evidence of anything that a reader could check.
+
+    <first 16 digits of its sha256>.jsonl.gz
+        line 1     the head: declaration, configuration, lock
+        line 2 ..  every planned episode, in the order of the plan
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from agentbench.core.errors import IntegrityError, RunInvalid
+from agentbench.core.plain import encodable
+from agentbench.core.records import Planned, Row, RunDirectory, digest, write_bytes
+from agentbench.core.types import End, Reply, Trajectory
+from agentbench.evaluate.config import EvalConfig
+from agentbench.evaluate.evaluate import plan_tasks
+from agentbench.evaluate.evidence import Evidence
+from agentbench.evaluate.replay import Draw, Repetition, Replayed, circumstances_difference, setting_of
+from agentbench.rollout.context import ContextSpec, Conversation
+
+Count = Annotated[int, Field(ge=0)]
+
+MOST_BYTES = 1 << 28
+"""What a bundle may unpack to: more is no evaluation but an attack."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class Declaration(_Strict):
+    """What the people behind a row say of it. No file can prove it; it is bound to the row all the same."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """What the table calls it."""
+    algorithm: str = ""
+    """What it was trained with."""
+    base: str = ""
+    """The checkpoint that training began with."""
+    parameters: Count | None = None
+    training: str = ""
+    """On what it was trained: environment, split, recipe."""
+    by: str = ""
+    """Who measured."""
+    link: str = ""
+
+
+class _Lock(BaseModel):
+    """What a row reads in a lock; further fields are kept as they are."""
+
+    env: str
+    split: str
+    panel: str
+    policy: str
+    agentbench: str
+    limits: dict[str, int | float | None]
+    context: dict[str, str]
+    sampling: dict[str, Any]
+    hardware: dict[str, str]
+    weights: dict[str, str] = {}
+    git_commit: str | None
+    git_dirty: bool | None
+
+
+class Head(_Strict):
+    """The first line of a bundle."""
+
+    bundle: Literal[1] = 1
+    """Version of the format."""
+    declared: Declaration
+    config: dict[str, Any]
+    """The keys of the configuration that may change a result."""
+    lock: dict[str, Any]
+    deterministic: bool
+    """Whether its actions can be played again to the letter."""
+    date: str
+    """The day on which the run ended (UTC)."""
+    wall_seconds: float | None
+    """From start to end; None for a run that was interrupted, whose time nobody took."""
+    attempts: Count
+    """At all planned episodes, those that infrastructure broke among them."""
+
+    @field_validator("lock")
+    @classmethod
+    def _check_lock(cls, lock: dict[str, Any]) -> dict[str, Any]:
+        _Lock.model_validate(lock)
+        return lock
+
+    @field_validator("config")
+    @classmethod
+    def _check_config(cls, config: dict[str, Any]) -> dict[str, Any]:
+        EvalConfig.model_validate(config)
+        return config
+
+
+class Episode(_Strict):
+    """One planned episode: the attempt at it that counts, or its last one where none was scored."""
+
+    task: str
+    seed: int
+    trial: Count
+    retry: Count = 0
+    end: End
+    success: bool | None = None
+    rewards: list[float]
+    """Per turn."""
+    replies: list[str]
+    """Per turn, the shortest reply from which the run's format takes the same action."""
+    tokens: list[int]
+    """Per turn, sampled."""
+    prompt_tokens: Count = 0
+    invalid: Count = 0
+    """Turns whose action was malformed or illegal."""
+    seconds: tuple[float, float]
+    """In the environment and in the policy, waiting for others included."""
+    cause: str | None = None
+    """What broke, where infrastructure did."""
+    hash: str
+    """The last link of the chain."""
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, row: Row, spec: ContextSpec) -> Self:
+        """Shorten a recorded episode."""
+        turns = trajectory.turns
+        return cls(
+            task=trajectory.task,
+            seed=trajectory.seed,
+            trial=trajectory.trial,
+            retry=trajectory.retry,
+            end=trajectory.end,
+            success=trajectory.success,
+            rewards=[turn.reward for turn in turns],
+            replies=[encodable(spoken(turn.reply.text, spec)) for turn in turns],
+            tokens=[turn.reply.n_tokens for turn in turns],
+            prompt_tokens=row["prompt_tokens"],
+            invalid=sum(not turn.valid for turn in turns),
+            seconds=(round(row["env_seconds"], 3), round(row["policy_seconds"], 3)),
+            cause=trajectory.failure["cause"] if trajectory.failure else None,
+            hash=trajectory.head_hash,
+        )
+
+    @property
+    def planned(self) -> Planned:
+        """What was planned."""
+        return Planned(digest(self.task, self.trial)[:16], self.task, self.seed, self.trial)
+
+    @property
+    def row(self) -> Row:
+        """The row of the attempt, as `records.row_of` makes it."""
+        env_seconds, policy_seconds = self.seconds
+        return {
+            "key": self.planned.key,
+            **{name: getattr(self, name) for name in ("task", "seed", "trial", "retry", "end", "success", "invalid")},
+            "scored": self.end not in ("cancelled", "failure"),
+            "reward": sum(self.rewards),
+            "turns": len(self.replies),
+            "tokens": sum(self.tokens),
+            "prompt_tokens": self.prompt_tokens,
+            "env_seconds": env_seconds,
+            "policy_seconds": policy_seconds,
+            "failure": {"cause": self.cause} if self.cause else None,
+            "hash": self.hash,
+        }
+
+
+class Bundle:
+    """One evaluation, packed.
+
+    Args:
+        head: Who, what and when.
+        episodes: Every planned episode, in the order of the plan.
+    """
+
+    def __init__(self, head: Head, episodes: tuple[Episode, ...]) -> None:
+        self.head = head
+        self.episodes = episodes
+        self.plan = tuple(episode.planned for episode in episodes)
+        self.rows = [episode.row for episode in episodes]
+
+    @classmethod
+    def pack(cls, run: RunDirectory, declared: Declaration) -> Self:
+        """Pack a run that ended.
+
+        Raises:
+            RunInvalid: It did not end, or too many of its episodes were not scored.
+        """
+        state, rows, lock = run.state, run.rows(), run.lock
+        if state["status"] != "complete":
+            raise RunInvalid(f"{run.path} is {state['status']}: only a complete run goes on a board")
+        counting = {**{row["key"]: row for row in rows}, **run.scored()}
+        spec = ContextSpec(**lock["context"])
+        whole = len({row["shard"] for row in rows}) == 1
+        head = Head(
+            declared=declared,
+            config=dict(state["config"]),
+            lock=dict(lock),
+            deterministic=setting_of(state["config"], lock).resolved.entry.deterministic,
+            date=time.strftime("%Y-%m-%d", time.gmtime(state["ended"])),
+            wall_seconds=round(state["ended"] - state["began"], 1) if whole else None,
+            attempts=len(rows),
+        )
+        attempts = (counting[planned.key] for planned in run.plan())
+        return cls(head, tuple(Episode.of(run.trajectory(row), row, spec) for row in attempts))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a bundle.
+
+        Raises:
+            IntegrityError: It is missing, damaged, no bundle, or has another hash than its name says.
+        """
+        try:
+            packed = path.read_bytes()
+            with gzip.open(io.BytesIO(packed)) as file:
+                text = file.read(MOST_BYTES + 1)
+            if len(text) > MOST_BYTES:
+                raise ValueError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
+            first, *lines = text.splitlines()
+            bundle = cls(Head.model_validate_json(first), tuple(Episode.model_validate_json(line) for line in lines))
+        except (OSError, EOFError, zlib.error, ValueError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            raise IntegrityError(f"the bundle {path} cannot be read: {reason}") from error
+        if path.name != name_of(hashlib.sha256(packed).hexdigest()):
+            raise IntegrityError(f"the bundle {path} has another content than its name says")
+        return bundle
+
+    def write(self, folder: Path) -> str:
+        """Write the bundle into a folder, under its own hash, and return the hash."""
+        lines = [self.head, *self.episodes]
+        text = "".join(json.dumps(line.model_dump(exclude_defaults=True), sort_keys=True) + "\n" for line in lines)
+        packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
+        sha256 = hashlib.sha256(packed).hexdigest()
+        write_bytes(folder / name_of(sha256), packed)
+        return sha256
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it proves, as of a run directory."""
+        head, scored = self.head, {row["key"]: row for row in self.rows if row["scored"]}
+        place = Path(head.declared.name)
+        return Evidence(place, "complete", head.config, head.lock, self.plan, scored, head.attempts)
+
+    def difference(self, draw: Draw = plan_tasks) -> str | None:
+        """Say where plan and lock are not what the configuration asks for; None if they are.
+
+        Args:
+            draw: Plans episodes; see `replay.circumstances_difference`.
+
+        Raises:
+            UsageError: The environment is not here, or in another version.
+        """
+        config, lock = self.head.config, self.head.lock
+        if self.head.deterministic != setting_of(config, lock).resolved.entry.deterministic:
+            return "the environment is not as deterministic as the bundle says"
+        return circumstances_difference(config, lock, self.plan, draw)
+
+    def replay(self, *, limit: int | None = None) -> Iterator[Replayed]:
+        """Play the scored episodes again and yield what was found; no model takes part.
+
+        Args:
+            limit: Episodes to replay; None replays all.
+
+        Raises:
+            UsageError: The environment is not deterministic, or is here in another version.
+        """
+        scored = [episode for episode in self.episodes if episode.row["scored"]]
+        with Repetition(setting_of(self.head.config, self.head.lock)) as repetition:
+            for episode in scored[:limit]:
+                yield Replayed(episode.planned.key, _difference(repetition, episode))
+
+
+def name_of(sha256: str) -> str:
+    """Return the file name of the bundle with this hash."""
+    return f"{sha256[:16]}.jsonl.gz"
+
+
+def spoken(reply: str, spec: ContextSpec) -> str:
+    """Return the shortest text from which a format takes the same action as from this reply.
+
+    Example:
+        >>> spoken("<think>The box is left of me.</think>left", ContextSpec())
+        'left'
+    """
+
+    def extract(text: str) -> tuple[str, bool]:
+        conversation = Conversation("", spec)
+        conversation.messages("")
+        return conversation.extract(text)
+
+    meant = extract(reply)
+    shorter = (meant[0], f"<answer>{meant[0]}</answer>")
+    return next((text for text in shorter if extract(text) == meant), reply)
+
+
+def _difference(repetition: Repetition, episode: Episode) -> str | None:
+    lengths = {len(episode.rewards), len(episode.replies), len(episode.tokens)}
+    if len(lengths) > 1:
+        return "it has not as many rewards as replies"
+    replies = [
+        Reply(text, usage={"completion_tokens": tokens})
+        for text, tokens in zip(episode.replies, episode.tokens, strict=True)
+    ]
+    again = repetition.play(episode.planned, replies, episode.end)
+    for k, (then, turn) in enumerate(zip(episode.rewards, again.turns, strict=False)):
+        if turn.reward != then:
+            return f"turn {k}: the reward is {turn.reward!r}, recorded is {then!r}"
+    if again.failure:
+        return f"turn {len(again.turns)}: {again.failure['message']}"
+    ends: list[tuple[str, Any, Any]] = [
+        ("number of turns", len(episode.replies), len(again.turns)),
+        ("end", episode.end, again.end),
+        ("success", episode.success, again.success),
+        ("number of invalid actions", episode.invalid, sum(not turn.valid for turn in again.turns)),
+        ("hash", episode.hash, again.head_hash),
+    ]
+    return next((f"the {name} is {now!r}, recorded is {then!r}" for name, then, now in ends if then != now), None)
