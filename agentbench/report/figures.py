@@ -16,6 +16,7 @@ from agentbench.core.plain import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 PALETTE: dict[str, tuple[str, str]] = {
@@ -101,6 +102,7 @@ def draw_lines(
     caption: str = "",
     stages: Sequence[Stage] = (),
     rate: bool = False,
+    whole: bool = True,
     logarithmic: bool = False,
 ) -> Drawing:
     """Draw lines with their bands.
@@ -113,7 +115,8 @@ def draw_lines(
         y: Label of the y axis, with its unit.
         caption: What a reader should know of it.
         stages: Stretches of the x axis to shade and name.
-        rate: The y axis is a share: it runs from 0 to 100 %.
+        rate: The y axis is a share, in per cent.
+        whole: That axis runs from 0 to 100 %; False: from 0 as far as it must.
         logarithmic: The x axis doubles at equal steps.
     """
     with _style() as figure:
@@ -123,10 +126,12 @@ def draw_lines(
         _label(axes, title, x, y)
         _mark_stages(axes, stages)
         if rate:
-            _as_rate(axes)
+            _as_rate(axes, whole=whole)
         if logarithmic:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter("{x:.0f}")
+        else:
+            _whole_numbers(axes.xaxis)
         if len({line.label for line in series if line.label}) > 1:
             _legend(axes)
         return _finish(name, title, caption, _describe(title, series, y, rate=rate), figure)
@@ -171,8 +176,6 @@ def draw_heat(
         extent: Left, right, bottom and top of the axes.
     """
     with _style() as figure:
-        from matplotlib.ticker import MaxNLocator
-
         axes = figure.add_subplot()
         left, right, bottom, top = extent
         image = axes.imshow(values, aspect="auto", origin="lower", extent=(left, right, bottom, top), cmap="viridis")
@@ -181,7 +184,8 @@ def draw_heat(
         bar = figure.colorbar(image, ax=axes, pad=0.02)
         bar.set_label(unit)
         bar.outline.set_visible(False)
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _whole_numbers(axes.xaxis)
+        _whole_numbers(axes.yaxis)
         finite = [value for row in values for value in row if value == value]
         said = f"{title}: from {min(finite):.3g} to {max(finite):.3g} {unit}" if finite else title
         return _finish(name, title, "", said, figure)
@@ -200,19 +204,29 @@ def _label(axes: "Axes", title: str, x: str, y: str) -> None:
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=6)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+    if y:
+        axes.yaxis.set_major_formatter("{x:.4g}")
 
 
-def _as_rate(axes: "Axes") -> None:
+def _whole_numbers(axis: "Axis") -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+
+
+def _as_rate(axes: "Axes", *, whole: bool) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    axes.set_ylim(-0.02, 1.02)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    top = 1.0 if whole else max(axes.get_ylim()[1], 0.01)
+    axes.set_ylim(-0.02 * top, 1.02 * top)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if top >= 0.1 else 1, symbol=" %"))
 
 
 def _mark_stages(axes: "Axes", stages: Sequence[Stage]) -> None:
     if len(stages) < 2:
         return
     axes.set_title(axes.get_title("left"), loc="left", fontsize=10, fontweight="bold", pad=24)
+    axes.set_xlim(stages[0].start, stages[-1].end)
     for number, stage in enumerate(stages):
         if number % 2:
             axes.axvspan(stage.start, stage.end, color=PALETTE["muted"][0], alpha=0.08, linewidth=0)

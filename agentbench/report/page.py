@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentbench.core.errors import PrerequisiteError
 from agentbench.core.plain import plain
-from agentbench.report.tables import Cell, Table, as_cell, is_numeric
+from agentbench.report.tables import Cell, Table, as_cell, is_numeric, shortened
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -137,11 +137,16 @@ def asset(name: str) -> "Markup":
 
 def _cell(cell: Cell, *, numeric: bool) -> "Markup":
     key = _safe(' data-key="{}"').format("" if cell.key is None else cell.key) if numeric else _safe("")
-    return _safe("<td{}{}>{}</td>").format(_class(numeric), key, plain(cell.text))
+    text = shortened(plain(cell.text))
+    return _safe("<td{}{}>{}</td>").format(_class(numeric, long=len(text) > LONG), key, text)
 
 
-def _class(numeric: bool) -> "Markup":
-    return _safe(' class="number"' if numeric else "")
+LONG = 32
+"""Characters from which on a cell may be broken anywhere."""
+
+
+def _class(numeric: bool, *, long: bool = False) -> "Markup":
+    return _safe(' class="number"' if numeric else ' class="long"' if long else "")
 
 
 def _policy(scripts: Sequence[str]) -> str:

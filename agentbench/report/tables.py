@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from agentbench.core.plain import plain
 
+ROOM = 400
+"""Characters that a cell shows."""
+
 
 class Cell(NamedTuple):
     """One cell."""
@@ -83,6 +86,11 @@ def interval(mean: float | None, low: float | None, high: float | None, *, rate:
     return Cell(f"{show(mean).text} [{ends[0]}, {ends[1]}]", mean)
 
 
+def shortened(text: str) -> str:
+    """Return what a cell has room for, and how much is left out."""
+    return text if len(text) <= ROOM else f"{text[:ROOM]}… ({len(text) - ROOM:,} more characters)"
+
+
 def markdown(table: Table) -> str:
     """Return a table in Markdown; a cell's text can neither end the cell nor the line."""
     rows = [[as_cell(value) for value in row] for row in table.rows]
@@ -96,4 +104,4 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]|
 
 
 def _inline(text: str) -> str:
-    return " ".join(plain(text).split()).translate(_SPECIAL)
+    return shortened(" ".join(plain(text).split())).translate(_SPECIAL)

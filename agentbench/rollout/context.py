@@ -65,6 +65,15 @@ class ContextSpec:
         return int(turns) if kind == "window" and turns.isdecimal() else None
 
 
+def split_thoughts(reply: str) -> list[tuple[bool, str]]:
+    """Cut a reply into what was thought (True) and what was said (False), in order; joined, the parts are the reply."""
+    parts, end = [], 0
+    for thought in _THINK.finditer(reply) if "think>" in reply.lower() else ():
+        parts += [(False, reply[end : thought.start()]), (True, thought.group())]
+        end = thought.end()
+    return [(is_thought, text) for is_thought, text in [*parts, (False, reply[end:])] if text]
+
+
 class Conversation:
     """One episode as its policy sees it.
 

@@ -1,0 +1,330 @@
+"""`agentbench report`: one page, its Markdown and its figures, for evaluations, training runs, and both together."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agentbench.core.errors import UsageError
+from agentbench.core.plain import plain
+from agentbench.core.records import Row, write_text
+from agentbench.metrics.catalogue import FAMILIES, METRICS, Metric
+from agentbench.metrics.stats import wilson
+from agentbench.report.curves import entropy_curves, group_runs, health_curves, outcome_curves
+from agentbench.report.figures import Drawing
+from agentbench.report.outcomes import Traces, entropy_figures, outcome_figures, read_traces
+from agentbench.report.page import Section, document, figure, grid, note, paragraph, show_table, tiles
+from agentbench.report.player import show_player
+from agentbench.report.runs import Evaluation, Run, Training, choose, evenly, read_episodes, read_runs
+from agentbench.report.tables import Cell, Table, as_cell, interval, markdown, number, percent, seconds
+
+EPISODES = 40
+"""Episodes in the player, over all runs."""
+TRACED = 300
+"""Episodes of a run whose trajectories are read for the entropy traces."""
+TASKS = 1000
+"""Rows of a table of tasks."""
+
+
+class Written(NamedTuple):
+    """The files of a report."""
+
+    page: Path
+    markdown: Path
+    figures: list[Path]
+
+
+class Content(NamedTuple):
+    """One section before it is a page or Markdown."""
+
+    title: str
+    short: str
+    text: str = ""
+    tables: Sequence[Table] = ()
+    drawings: Sequence[Drawing] = ()
+    notes: Sequence[str] = ()
+
+
+def write_report(paths: Sequence[Path], page: Path, *, episodes: int = EPISODES, show: Sequence[str] = ()) -> Written:
+    """Write a report of one or several runs.
+
+    Args:
+        paths: Run directories of `agentbench eval` and `agentbench train`, in any mixture.
+        page: The HTML file; Markdown of the same name and a folder of figures are written beside it.
+        episodes: How many episodes the player holds.
+        show: Keys or tasks of episodes that it must hold.
+
+    Raises:
+        UsageError: There is no run at a path, or none of the episodes that were asked for.
+        RunInvalid: A run is damaged or has nothing to report yet.
+        RecordError: The files cannot be written.
+    """
+    runs = read_runs(paths)
+    chosen = _chosen(runs, episodes, show)
+    contents = list(_contents(runs))
+    player = show_player([episode for run, rows in chosen for episode in read_episodes(run, rows)])
+    title = _title(runs)
+    sections = [_section(content) for content in contents]
+    of = sum(len(run.episodes) for run in runs)
+    counted = note(
+        f"{player.episodes} of {of} recorded episodes: failed ones first. Choose others with --show KEY or TASK."
+    )
+    sections.insert(-2, Section("Episodes", [counted, *player.parts]))
+    folder = page.with_suffix("")
+    folder = folder.with_name(f"{folder.name}-figures")
+    write_text(page, document(title, sections, lead=_lead(runs), scripts=["player.js"]))
+    text = page.with_suffix(".md")
+    write_text(text, _markdown(title, _lead(runs), contents, folder.name))
+    folder.mkdir(exist_ok=True)
+    figures = [file for content in contents for drawing in content.drawings for file in drawing.save(folder)]
+    return Written(page, text, figures)
+
+
+def _chosen(runs: Sequence[Run], limit: int, show: Sequence[str]) -> list[tuple[Run, list[Row]]]:
+    """Share the player's room among the runs."""
+    each = max(1, limit // len(runs)) if limit else 0
+    chosen = [(run, choose(run.episodes, each, show)) for run in runs]
+    keys = [name for _, rows in chosen for row in rows for name in (row["key"], row["task"])]
+    missing = [wanted for wanted in show if not any(key.startswith(wanted) for key in keys)]
+    if missing:
+        raise UsageError(f"no recorded episode has a key or task that begins with {', '.join(missing)}")
+    return chosen
+
+
+def _contents(runs: Sequence[Run]) -> Iterator[Content]:
+    evaluations = [run for run in runs if isinstance(run, Evaluation)]
+    trained = [run for run in runs if isinstance(run, Training)]
+    yield _summary(evaluations, trained)
+    if trained:
+        groups = group_runs(trained)
+        yield Content("Training curves", "Curves", _bands(trained), drawings=outcome_curves(groups))
+        yield Content("Entropy while training", "Entropy", drawings=entropy_curves(groups))
+        yield Content("Health of the updates", "Health", drawings=health_curves(groups))
+    if evaluations:
+        traces = [_traced(run) for run in evaluations]
+        yield Content("Outcomes", "Outcomes", drawings=outcome_figures(evaluations))
+        yield Content(
+            "Within episodes", "Within", drawings=entropy_figures(traces), notes=[_sampled(trace) for trace in traces]
+        )
+        yield Content("Tasks", "Tasks", tables=[_tasks(run) for run in evaluations], notes=_left_out(evaluations))
+    yield Content("Circumstances", "Lock", _LOCK, tables=[_circumstances(run) for run in runs])
+    yield Content("What the numbers mean", "Glossary", tables=[_glossary(evaluations, trained)])
+
+
+_LOCK = "What may change a result, as the lock of each run records it, and the command that repeats the run."
+
+
+def _summary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> Content:
+    tables = []
+    if evaluations:
+        tables.append(Table("Evaluations", _EVALUATED, [_evaluated(run) for run in evaluations]))
+    if trained:
+        tables.append(Table("Training runs", _TRAINED, [_trained(run) for run in trained]))
+    said = (
+        "Strict counts every planned episode, errors as failures; scored counts only episodes played to an end; "
+        "coverage is the one over the other. Intervals are at 95 %, over tasks."
+    )
+    return Content("Summary", "Summary", said, tables=tables)
+
+
+_EVALUATED = (
+    "run", "environment", "success, strict", "success, scored", "coverage", "reward", "turns", "invalid", "tokens",
+    "tasks", "planned", "scored", "status",
+)  # fmt: skip
+
+
+def _evaluated(run: Evaluation) -> list[Cell | str | int | None]:
+    summary = run.summary
+    return [
+        run.label,
+        run.evidence.env,
+        interval(summary["success"], summary["low"], summary["high"], rate=True),
+        percent(summary["success_scored"]),
+        percent(summary["coverage"]),
+        interval(summary["reward"], summary["reward_low"], summary["reward_high"]),
+        number(summary["turns"]),
+        percent(summary["invalid_rate"]),
+        number(summary["tokens"], 1),
+        summary["n"],
+        summary["planned"],
+        summary["scored"],
+        run.evidence.status,
+    ]
+
+
+_TRAINED = (
+    "run", "environment", "seed", "best on valid", "at update", "last on valid", "last reward", "updates", "episodes",
+    "sampled tokens", "CPU time", "status",
+)  # fmt: skip
+
+
+def _trained(run: Training) -> list[Cell | str | int | None]:
+    last, best = run.rows[-1], run.best
+    return [
+        run.label,
+        run.env,
+        run.state["config"].get("seed", 0),
+        _valid(best),
+        None if best is None else best["update"],
+        _valid(run.validated[-1] if run.validated else None),
+        number(last.get("episode/reward")),
+        last["update"],
+        last.get("total/episodes"),
+        last.get("total/tokens"),
+        seconds(last.get("total/cpu_seconds")),
+        run.state["status"],
+    ]
+
+
+def _valid(row: Row | None) -> Cell:
+    if row is None or not row.get("valid/episodes"):
+        return percent(None if row is None else row["valid/success"])
+    n = int(row["valid/episodes"])
+    band = wilson(round(row["valid/success"] * n), n)
+    return interval(row["valid/success"], band.low, band.high, rate=True)
+
+
+def _bands(trained: Sequence[Training]) -> str:
+    several = any(len(group.runs) > 1 for group in group_runs(trained))
+    if several:
+        return "Runs that differ only in their seed are one curve: the mean over seeds and, from three on, its 95 % t interval."
+    return "Bands are 95 % intervals over the tasks of an update. They say nothing about other seeds."
+
+
+def _traced(run: Evaluation) -> Traces:
+    rows = [row for row in run.episodes if row["scored"]]
+    return read_traces(run, read_episodes(run, evenly(rows, TRACED)))
+
+
+def _sampled(traces: Traces) -> str:
+    whole = len(traces.run.evidence.rows)
+    how = "all" if traces.episodes == whole else f"{traces.episodes} of {whole}, evenly spaced,"
+    silent = (
+        "" if traces.entropy_by_turn else " No entropies were recorded: this policy does not tell its probabilities."
+    )
+    return f"{traces.run.label}: {how} scored episodes were read.{silent}"
+
+
+_TASK = ("task", "seed", "attempts", "success", "reward", "turns", "invalid actions", "tokens", "ends")
+
+
+def _tasks(run: Evaluation) -> Table:
+    by_task: dict[str, list[Row]] = {task: [] for task in run.evidence.tasks}
+    seeds = {planned.task: planned.seed for planned in run.planned}
+    for planned in run.planned:
+        if planned.key in run.evidence.rows:
+            by_task[planned.task].append(run.evidence.rows[planned.key])
+    rows = [_task(task, str(seeds[task]), by_task[task]) for task in _shown_tasks(by_task)]
+    return Table(f"Tasks of {run.label}", _TASK, rows)
+
+
+def _shown_tasks(by_task: dict[str, list[Row]]) -> list[str]:
+    """Choose the tasks of a table: evenly among the unsolved and the solved, where they are too many."""
+    solved = [task for task, rows in by_task.items() if rows and all(row["success"] for row in rows)]
+    others = [task for task in by_task if task not in set(solved)]
+    room = max(TASKS // 2, TASKS - len(solved))
+    shown = {*evenly(others, room), *evenly(solved, max(TASKS - len(others), TASKS - room))}
+    return [task for task in by_task if task in shown]
+
+
+def _task(task: str, seed: str, rows: Sequence[Row]) -> list[Cell | str | int | None]:
+    def mean(field: str) -> float | None:
+        return sum(row[field] for row in rows) / len(rows) if rows else None
+
+    verdicts = [row["success"] for row in rows if row["success"] is not None]
+    ends = ", ".join(sorted({str(row["end"]) for row in rows}))
+    return [
+        task,
+        seed,
+        len(rows),
+        percent(sum(verdicts) / len(verdicts) if verdicts else None),
+        number(mean("reward")),
+        number(mean("turns"), 1),
+        number(mean("invalid"), 1),
+        number(mean("tokens"), 1),
+        ends or "not scored",
+    ]
+
+
+def _left_out(evaluations: Sequence[Evaluation]) -> list[str]:
+    return [
+        f"{run.label}: {TASKS} of {len(run.evidence.tasks)} tasks are shown, chosen evenly among unsolved and solved "
+        f"ones; episodes.jsonl holds all."
+        for run in evaluations
+        if len(run.evidence.tasks) > TASKS
+    ]
+
+
+def _circumstances(run: Run) -> Table:
+    rows = [("command", _command(run)), ("directory", run.run.path.name)]
+    if isinstance(run, Training):
+        rows += [("choice", str(choice)) for choice in run.state.get("choices", ())]
+    rows += [(field, _compact(value)) for field, value in sorted(run.run.lock.items())]
+    return Table(run.label, ("field", "value"), rows)
+
+
+def _command(run: Run) -> str:
+    verb = "eval" if isinstance(run, Evaluation) else "train"
+    return f"agentbench {verb} --config {shlex.quote(f'{run.run.path.name}/config.toml')}"
+
+
+def _compact(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _glossary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> Table:
+    logged = {name for run in trained for row in run.rows for name in row}
+    metrics: list[Metric] = [
+        metric
+        for metric in (*METRICS.values(), *FAMILIES.values())
+        if metric.name in logged or (metric.area == "eval" and evaluations) or f"{metric.name[:-1]}0" in logged
+    ]
+    better = {"higher": "more", "lower": "less", "neither": "–"}
+    rows = [[m.name, m.unit, better[m.better], m.meaning, ", ".join(m.also) or "–"] for m in metrics]
+    return Table("Metrics", ("name", "unit", "better", "meaning", "also known as"), rows)
+
+
+def _title(runs: Sequence[Run]) -> str:
+    return f"Report: {runs[0].label}" if len(runs) == 1 else f"Report of {len(runs)} runs"
+
+
+def _lead(runs: Sequence[Run]) -> str:
+    return ", ".join(run.run.path.name for run in runs)
+
+
+def _section(content: Content) -> Section:
+    parts = [paragraph(content.text)] if content.text else []
+    if content.title == "Summary":
+        parts.insert(0, tiles(_headline(content.tables)))
+    parts += [show_table(table) for table in content.tables]
+    if content.drawings:
+        parts.append(grid(figure(d.inline(), d.caption, alt=d.alt) for d in content.drawings))
+    parts += [note(text) for text in content.notes]
+    return Section(content.title, parts, content.short)
+
+
+def _headline(tables: Sequence[Table]) -> Iterator[tuple[str, str, str]]:
+    """Yield the tiles: of a single run its main numbers, of several runs the one that a reader came for."""
+    several = sum(len(table.rows) for table in tables) > 1
+    for table in tables:
+        shown = _EVALUATED[2:8] if table.columns is _EVALUATED else _TRAINED[3:8]
+        for row in table.rows[:6]:
+            for name in shown[:1] if several else shown:
+                mean, _, rest = as_cell(row[table.columns.index(name)]).text.partition(" [")
+                ends = f"95 %: [{rest}" if rest else ""
+                yield (str(row[0]), mean, f"{name}; {ends}") if several else (name, mean, ends)
+
+
+def _markdown(title: str, lead: str, contents: Sequence[Content], folder: str) -> str:
+    parts = [f"# {_line(title)}", _line(lead)]
+    for content in contents:
+        parts += [f"## {content.title}", *([content.text] if content.text else [])]
+        parts += [f"**{_line(table.title)}**\n\n{markdown(table)}" for table in content.tables]
+        parts += [f"![{_line(drawing.title)}]({folder}/{drawing.name}.svg)" for drawing in content.drawings]
+        parts += [_line(text) for text in content.notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(plain(text).split())
