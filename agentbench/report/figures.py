@@ -245,7 +245,7 @@ def _legend(axes: "Axes") -> None:
     """Put the legend under the axis label, where no line is."""
     from matplotlib.transforms import ScaledTranslation
 
-    below = axes.transAxes + ScaledTranslation(0, -0.42, axes.figure.dpi_scale_trans)  # type: ignore[no-untyped-call]
+    below = axes.transAxes + ScaledTranslation(0, -0.42, axes.figure.dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below}
     axes.legend(frameon=False, fontsize=8.5, ncols=2, borderaxespad=0, **place)
 
@@ -260,7 +260,9 @@ def _short(text: str, limit: int = 28) -> str:
 
 
 def _describe(title: str, series: Sequence[Series], y: str, *, rate: bool) -> str:
-    show = (lambda value: f"{100 * value:.1f} %") if rate else (lambda value: f"{value:.3g}")
+    def show(value: float) -> str:
+        return f"{100 * value:.1f} %" if rate else f"{value:.3g}"
+
     said = [
         f"{line.label or y}: from {show(line.y[0])} at {line.x[0]:g} to {show(line.y[-1])} at {line.x[-1]:g}"
         for line in series

@@ -6,6 +6,7 @@ The task is the unit everywhere: a band is an interval over tasks, whatever the 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from agentbench.metrics.stats import mean_interval, success_interval
@@ -93,8 +94,8 @@ def entropy_figures(traces: Sequence[Traces]) -> list[Drawing]:
             if by
         ]
         if lines:
-            kind = {"rate": not y, "whole": False, "logarithmic": "place" in name}
-            drawings.append(draw_lines(name, lines, title=title, x=x, y=y, caption=caption, **kind))
+            draw = partial(draw_lines, rate=not y, whole=False, logarithmic="place" in name)
+            drawings.append(draw(name, lines, title=title, x=x, y=y, caption=caption))
     return drawings
 
 

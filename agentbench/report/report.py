@@ -188,7 +188,7 @@ def _valid(row: Row | None) -> Cell:
 def _bands(trained: Sequence[Training]) -> str:
     several = any(len(group.runs) > 1 for group in group_runs(trained))
     if several:
-        return "Runs that differ only in their seed are one curve: the mean over seeds and, from three on, its 95 % t interval."
+        return "Runs that differ only in their seed are one curve: their mean and, from three seeds on, its 95 % t interval."
     return "Bands are 95 % intervals over the tasks of an update. They say nothing about other seeds."
 
 
