@@ -10,8 +10,8 @@ loss of delta, and the share kept c = 1 - delta / p, the variance of a task's di
     spread    (1 - c)^2 (s - p^2)  +  [(p - s) + (c p - c^2 s)] / k
     whole     (1 - c) s - delta^2  +  [(p - s) + c (p - s)] / k
 
-The number of tasks follows by `stats.tasks_needed`. What that predicts is held against simulated comparisons in
-`tests/benchmarks/coverage.py`.
+The number of tasks follows by `stats.tasks_needed`. What that predicts stands beside what simulated comparisons found
+in docs/notes/what-the-intervals-cover.md.
 """
 
 import math
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agentbench.core.errors import UsageError
 from agentbench.evaluate.evidence import Costs, Evidence, Metric
-from agentbench.metrics.stats import Components, components, power_of, tasks_needed
+from agentbench.metrics.stats import Components, components, power_of, tasks_needed, tasks_to_meet
 
 TRIALS = (1, 2, 4, 8)
 TASKS = (30, 50, 100, 200, 500, 1000)
@@ -85,7 +85,10 @@ class Size(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """How likely a panel shows the difference."""
+    """How likely a panel shows the difference, by the t approximation.
+
+    The sign-flip test sees less where fewer than about ten tasks would differ: it needs six that agree.
+    """
 
     tasks: int
     trials: int
@@ -170,11 +173,14 @@ def _luck(variance: Components) -> float:
 
 
 def _size(noise: Noise, question: Question, trials: int, costs: Costs, played: Sequence[int]) -> Size:
-    level, power = question.level, question.power
+    level, power, step = question.level, question.power, _step(question, trials)
     spread, whole = (
-        tasks_needed(deviation, question.delta, level=level, power=power) for deviation in (noise.spread, noise.whole)
+        tasks_needed(deviation, question.delta, level=level, power=power, step=step)
+        for deviation in (noise.spread, noise.whole)
     )
-    ok = max(tasks_needed(noise.none, question.margin, level=level, power=power, sides=1), _meeting(question))
+    ok = tasks_needed(noise.none, question.margin, level=level, power=power, sides=1)
+    if question.metric == "success" and question.margin < 1:
+        ok = max(ok, tasks_to_meet(question.margin, level=level))
     episodes = whole * trials
     had = sum(min(trials, length) for length in sorted(played, reverse=True)[:whole])
     return Size(
@@ -190,18 +196,14 @@ def _size(noise: Noise, question: Question, trials: int, costs: Costs, played: S
     )
 
 
-def _meeting(question: Question) -> int:
-    """Return how many tasks it takes to meet one of the lost ones, should the share `margin` of all be lost whole.
-
-    Fewer prove nothing, however much alike their outcomes are.
-    """
-    if question.metric != "success" or question.margin >= 1:
-        return 0
-    return math.ceil(math.log(question.level) / math.log1p(-question.margin))
+def _step(question: Question, trials: int) -> float:
+    return 1 / trials if question.metric == "success" else 0.0
 
 
 def _chance(noise: Noise, question: Question, tasks: int, trials: int) -> Chance:
+    step = _step(question, trials)
     spread, whole = (
-        power_of(deviation, question.delta, tasks, level=question.level) for deviation in (noise.spread, noise.whole)
+        power_of(deviation, question.delta, tasks, level=question.level, step=step)
+        for deviation in (noise.spread, noise.whole)
     )
     return Chance(tasks, trials, spread, whole)

@@ -16,7 +16,9 @@ from agentbench.metrics.intervals import Values, measured, normal_quantile, t_qu
 Sides = Literal[1, 2]
 
 
-def detectable(deviation: float, n: int, *, level: float = 0.05, power: float = 0.8, sides: Sides = 2) -> float:
+def detectable(
+    deviation: float, n: int, *, level: float = 0.05, power: float = 0.8, sides: Sides = 2, step: float = 0.0
+) -> float:
     """Return the smallest true mean difference that n tasks would show.
 
     Args:
@@ -25,16 +27,21 @@ def detectable(deviation: float, n: int, *, level: float = 0.05, power: float = 
         level: How often chance alone may show one.
         power: How often a true one of this size shows.
         sides: 2 to ask whether there is a difference, 1 to ask whether there is a loss.
+        step: What differences are multiples of, where they are: 1 / trials for success rates. The sign-flip test then
+            has a p-value for every second step of their sum only, which costs half of that (a continuity correction).
 
     Returns:
         The minimum detectable effect; infinite for a single task.
     """
     if n < 2:
         return math.inf
-    return (t_quantile(1 - level / sides, n - 1) + t_quantile(power, n - 1)) * deviation / math.sqrt(n)
+    errors = t_quantile(1 - level / sides, n - 1) + t_quantile(power, n - 1)
+    return errors * deviation / math.sqrt(n) + step / n
 
 
-def tasks_needed(deviation: float, effect: float, *, level: float = 0.05, power: float = 0.8, sides: Sides = 2) -> int:
+def tasks_needed(
+    deviation: float, effect: float, *, level: float = 0.05, power: float = 0.8, sides: Sides = 2, step: float = 0.0
+) -> int:
     """Return the smallest number of tasks that shows a true mean difference of this size.
 
     With a margin as `effect`, `sides=1` and differences around zero, this is the size at which two equal policies
@@ -46,6 +53,7 @@ def tasks_needed(deviation: float, effect: float, *, level: float = 0.05, power:
         level: As in `detectable`.
         power: As in `detectable`.
         sides: As in `detectable`.
+        step: As in `detectable`.
 
     Raises:
         ValueError: The effect is not positive.
@@ -57,12 +65,14 @@ def tasks_needed(deviation: float, effect: float, *, level: float = 0.05, power:
     # The normal quantiles are below Student's: a start that is never too large.
     normal = ((normal_quantile(1 - level / sides) + normal_quantile(power)) * deviation / effect) ** 2
     n = max(unanimous, math.floor(normal))
-    while detectable(deviation, n, level=level, power=power, sides=sides) > effect:
+    while detectable(deviation, n, level=level, power=power, sides=sides, step=step) > effect:
         n += 1
     return n
 
 
-def power_of(deviation: float, effect: float, n: int, *, level: float = 0.05, sides: Sides = 2) -> float:
+def power_of(
+    deviation: float, effect: float, n: int, *, level: float = 0.05, sides: Sides = 2, step: float = 0.0
+) -> float:
     """Return the chance that n tasks show a true mean difference of this size; `detectable` is its inverse.
 
     Args:
@@ -71,14 +81,37 @@ def power_of(deviation: float, effect: float, n: int, *, level: float = 0.05, si
         n: Tasks.
         level: As in `detectable`.
         sides: As in `detectable`.
+        step: As in `detectable`.
     """
     from scipy.special import stdtr
 
     if n < 2:
         return 0.0
+    seen = effect - step / n
     if deviation == 0.0:
-        return 1.0
-    return float(stdtr(n - 1, effect * math.sqrt(n) / deviation - t_quantile(1 - level / sides, n - 1)))
+        return float(seen > 0)
+    return float(stdtr(n - 1, seen * math.sqrt(n) / deviation - t_quantile(1 - level / sides, n - 1)))
+
+
+def tasks_to_meet(share: float, *, level: float = 0.05) -> int:
+    """Return how many tasks it takes to meet one of the tasks that were lost, if a share of all was lost whole.
+
+    With fewer, all of them miss it with a chance above the level: they prove nothing, however much alike they are.
+
+    Args:
+        share: In (0, 1).
+        level: The chance (1 - share)^n of meeting none that is tolerated.
+
+    Raises:
+        ValueError: The share is not strictly between 0 and 1.
+
+    Example:
+        >>> tasks_to_meet(0.05)
+        59
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"a share of tasks lies strictly between 0 and 1, got {share}")
+    return math.ceil(math.log(level) / math.log1p(-share))
 
 
 class Components(NamedTuple):

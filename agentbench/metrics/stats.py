@@ -25,7 +25,7 @@ from agentbench.metrics.intervals import (
 )
 from agentbench.metrics.pairs import NonInferior, Paired, holm, mcnemar, non_inferior, paired, sign_flip
 from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
-from agentbench.metrics.sizes import Components, components, detectable, power_of, tasks_needed
+from agentbench.metrics.sizes import Components, components, detectable, power_of, tasks_needed, tasks_to_meet
 
 __all__ = [
     "SEEDS",
@@ -56,5 +56,6 @@ __all__ = [
     "simulated_coverage",
     "success_interval",
     "tasks_needed",
+    "tasks_to_meet",
     "wilson",
 ]

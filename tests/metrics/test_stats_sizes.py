@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentbench.core.seeding import generator
 from agentbench.metrics.sizes import Sides
-from agentbench.metrics.stats import components, detectable, paired, power_of, tasks_needed
+from agentbench.metrics.stats import components, detectable, paired, power_of, tasks_needed, tasks_to_meet
 
 SIDES: tuple[Sides, ...] = (1, 2)
 
@@ -64,6 +64,29 @@ def test_the_edges() -> None:
     for power in (0.0, 1.0):
         with pytest.raises(ValueError, match="strictly between"):
             detectable(0.5, 10, power=power)
+
+
+def test_too_few_tasks_miss_what_was_lost() -> None:
+    for share in (0.01, 0.05, 0.3):
+        n = tasks_to_meet(share)
+        assert (1 - share) ** n <= 0.05 < (1 - share) ** (n - 1)
+    for wrong in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="strictly between 0 and 1"):
+            tasks_to_meet(wrong)
+
+
+def test_steps_cost_the_power_that_the_exact_test_loses() -> None:
+    # Single trials, 100 tasks, 10 points lost: a quarter of all tasks is luck, one in ten is lost.
+    rng, found, n = generator("steps"), 0, 100
+    for _ in range(600):
+        rates = rng.beta(0.5, 0.5, n)
+        a, b = rng.binomial(1, rates), rng.binomial(1, 0.8 * rates)
+        found += paired(a, b).p_value <= 0.05
+    second = 0.25 + 0.125
+    deviation = math.sqrt(0.04 * 0.125 + 0.5 - second + 0.8 * 0.5 - 0.64 * second)
+    assert power_of(deviation, 0.1, n, step=1.0) == pytest.approx(found / 600, abs=0.06)
+    assert power_of(deviation, 0.1, n) > found / 600, "without it the prediction would be too high"
+    assert detectable(deviation, n, step=1.0) == pytest.approx(detectable(deviation, n) + 0.01)
 
 
 def test_variance_is_split_as_it_was_made() -> None:
