@@ -1,12 +1,16 @@
 """What a comparison says, once: chapters of text, tables and figures, shown as a page, as Markdown or on a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentbench.core.records import write_text
 from agentbench.report.figures import Drawing
 from agentbench.report.tables import Table, markdown
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 
 class Excerpt(NamedTuple):
@@ -16,7 +20,15 @@ class Excerpt(NamedTuple):
     text: str
 
 
-Block = str | Table | Drawing | Excerpt
+class Fact(NamedTuple):
+    """One of the numbers that a reader should see first."""
+
+    what: str
+    value: str
+    remark: str
+
+
+Block = str | Table | Drawing | Excerpt | Sequence[Fact]
 
 
 class Chapter(NamedTuple):
@@ -33,21 +45,29 @@ def write_page(path: Path, title: str, lead: str, chapters: Iterable[Chapter]) -
         PrerequisiteError: The extra `report` is not installed.
         RecordError: The file cannot be written.
     """
-    from agentbench.report.page import Section, code, document, figure, grid, paragraph, show_table
+    from agentbench.report.page import Section, document
 
-    sections = []
-    for chapter in chapters:
-        drawings = [figure(b.inline(), b.caption, alt=b.alt) for b in chapter.blocks if isinstance(b, Drawing)]
-        parts = [] if not drawings else [grid(drawings)]
-        for block in chapter.blocks:
-            if isinstance(block, Table):
-                parts.append(show_table(block))
-            elif isinstance(block, Excerpt):
-                parts.append(code(block.text, title=block.title))
-            elif isinstance(block, str):
-                parts.append(paragraph(block))
-        sections.append(Section(chapter.title, parts))
+    sections = [Section(chapter.title, list(_parts(chapter.blocks))) for chapter in chapters]
     write_text(path, document(title, sections, lead=lead))
+
+
+def _parts(blocks: Sequence[Block]) -> "Iterator[Markup]":
+    """Yield the parts of a page; figures that follow each other stand side by side."""
+    from agentbench.report.page import code, figure, grid, paragraph, show_table, tiles
+
+    for drawn, group in groupby(blocks, key=lambda block: isinstance(block, Drawing)):
+        if drawn:
+            yield grid(figure(b.inline(), b.caption, alt=b.alt) for b in group if isinstance(b, Drawing))
+            continue
+        for block in group:
+            if isinstance(block, Table):
+                yield show_table(block)
+            elif isinstance(block, Excerpt):
+                yield code(block.text, title=block.title)
+            elif isinstance(block, str):
+                yield paragraph(block)
+            elif not isinstance(block, Drawing):
+                yield tiles(block)
 
 
 def write_markdown(path: Path, title: str, lead: str, chapters: Iterable[Chapter]) -> None:
@@ -69,6 +89,6 @@ def write_markdown(path: Path, title: str, lead: str, chapters: Iterable[Chapter
                 figures.mkdir(parents=True, exist_ok=True)
                 block.save(figures)
                 lines += [f"![{block.alt}]({figures.name}/{block.name}.svg)", "", block.caption, ""]
-            else:
+            elif isinstance(block, str):
                 lines += [block, ""]
     write_text(path, "\n".join(lines) + "\n")

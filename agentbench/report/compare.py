@@ -10,7 +10,7 @@ from agentbench.evaluate.parting import Parting, Partings
 from agentbench.evaluate.scaling import scale
 from agentbench.metrics.collect import summarise
 from agentbench.metrics.stats import mean_interval
-from agentbench.report.chapters import Block, Chapter, Excerpt
+from agentbench.report.chapters import Block, Chapter, Excerpt, Fact
 from agentbench.report.figures import Drawing, Series, draw_bars, draw_lines
 from agentbench.report.tables import Cell, Table, Value, interval, number, percent, seconds
 
@@ -63,6 +63,8 @@ def chapters(comparison: Comparison, partings: Partings | None) -> Iterator[Chap
 
 
 def _answer(comparison: Comparison) -> Iterator[Block]:
+    if len(comparison.pairs) == 1:
+        yield _tiles(comparison.pairs[0], comparison.alpha)
     for pair in comparison.against_first():
         yield sentence(comparison, pair) + "."
     for name, fields in comparison.refused.items():
@@ -71,6 +73,19 @@ def _answer(comparison: Comparison) -> Iterator[Block]:
     for pair in comparison.against_first():
         if pair.marks:
             yield f"{pair.b.name} was not measured as {pair.a.name} was: {said(pair.marks)}."
+
+
+def _tiles(pair: Pair, alpha: float) -> list[Fact]:
+    show = percent if _is_rate(pair.metric) else number
+    means = [show(sum(side.scores(pair.metric)) / len(side.runs)).text for side in (pair.a, pair.b)]
+    bounds = f"95 %: {show(pair.low).text} to {show(pair.high).text}"
+    return [
+        Fact("verdict", pair.verdict(alpha), f"{pair.b.name} against {pair.a.name}"),
+        Fact(f"change of {pair.metric}", show(pair.delta).text, bounds),
+        Fact("p-value", chance(pair.p_value).text, f"it decides, at {alpha:g}"),
+        Fact("from, to", " → ".join(means), f"{pair.n} {pair.unit}s"),
+        Fact("detectable", show(pair.mde).text, "with 80 % power"),
+    ]
 
 
 def pairs_table(comparison: Comparison) -> Table:
@@ -148,9 +163,7 @@ def _figures(comparison: Comparison) -> Iterator[Drawing]:
     if changes:
         caption = "Each task's change, sorted. Left of the flat part tasks were lost, right of it they were won."
         title = f"Change of {comparison.metric} by task, against {comparison.sides[0].name}"
-        yield draw_lines(
-            "changes", changes, title=title, x="tasks, sorted by change", y=comparison.metric, caption=caption
-        )
+        yield draw_lines("changes", changes, title=title, x="tasks, sorted by change", y="change", caption=caption)
 
 
 def _by_turns(side: Side, colour: int) -> Iterator[Series]:
@@ -208,10 +221,6 @@ def _parting(comparison: Comparison, partings: Partings) -> Iterator[Block]:
         )
     if not parted:
         return
-    counts = partings.turns
-    bars = [Series("episodes", [], list(map(float, counts.values())))]
-    names = [f"turn {turn + 1}" for turn in counts]
-    yield draw_bars("parting", names, bars, title="First turn that differs", x="episodes")
     examples = sorted(partings.parted, key=lambda p: (p.won[0] == p.won[1], p.turn, p.task, p.trial))[:EXAMPLES]
     rows: list[list[Value]] = [
         [
@@ -230,6 +239,10 @@ def _parting(comparison: Comparison, partings: Partings) -> Iterator[Block]:
     columns = ("task", "seed", "trial", "turn", "what differs", a, b, f"{a} did", f"{b} did")
     yield Table("Episodes that part, flips first", columns, rows)
     yield from (_example(p, a, b) for p in examples)
+    counts = partings.turns
+    bars = [Series("episodes", [], list(map(float, counts.values())))]
+    names = [f"turn {turn + 1}" for turn in counts]
+    yield draw_bars("parting", names, bars, title="First turn that differs", x="episodes")
 
 
 def _example(parting: Parting, a: str, b: str) -> Excerpt:
@@ -242,10 +255,11 @@ def _example(parting: Parting, a: str, b: str) -> Excerpt:
 
 
 def _reading(comparison: Comparison) -> Iterator[str]:
+    several = len(comparison.pairs) > 1
+    adjusted = f" It is adjusted over all {len(comparison.pairs)} pairs (Holm)." if several else ""
     yield (
         "The p-value decides: of a sign-flip test over tasks, or, where sides have several training runs each, of a "
-        f"permutation test over these. It is adjusted over all {len(comparison.pairs)} pairs (Holm). "
-        "The interval says how large the difference may be."
+        f"permutation test over these.{adjusted} The interval says how large the difference may be."
     )
     yield (
         "Detectable is the smallest true difference that a comparison of this size finds in 80 % of cases: no "
