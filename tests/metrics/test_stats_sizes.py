@@ -76,7 +76,7 @@ def test_too_few_tasks_miss_what_was_lost() -> None:
 
 
 def test_steps_cost_the_power_that_the_exact_test_loses() -> None:
-    # Single trials, 100 tasks, 10 points lost: a quarter of all tasks is luck, one in ten is lost.
+    # Single trials of 100 tasks, each of which keeps 80 % of its rate: 10 points are lost.
     rng, found, n = generator("steps"), 0, 100
     for _ in range(600):
         rates = rng.beta(0.5, 0.5, n)
