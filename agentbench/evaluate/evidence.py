@@ -218,7 +218,7 @@ def compare_locks(
         for difference in lock_differences(_flat(ours), _flat(theirs))
     ]
     concerned = [difference for difference in found if difference.kind != "ignore"]
-    return sorted(concerned, key=lambda difference: difference.kind != "match")
+    return sorted(concerned, key=lambda difference: (difference.kind != "match", difference.field))
 
 
 def table_of(field: str) -> str:
