@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 from agentbench.core.env import Env
 from agentbench.core.errors import PrerequisiteError
 from agentbench.core.registry import Resolved
+from agentbench.remote.interpreter import missing
 
 T = TypeVar("T")
 
-PREREQUISITES: dict[str, Callable[[], str | None]] = {}
+PREREQUISITES: dict[str, Callable[[], str | None]] = {"textworld": partial(missing, "textworld")}
 """For each name that an entry's `needs` may hold: says what is missing, or None. Sandboxes add theirs."""
 
 CLOSE_SECONDS = 10.0

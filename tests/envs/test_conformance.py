@@ -7,9 +7,18 @@ from agentbench.core.checks import check_env, hostile_actions
 from agentbench.core.registry import environments, resolve
 from agentbench.rollout.launch import check_needs
 
-VARIANTS = [f"{name}/{variant}" for name, entry in environments().items() for variant in entry.variants]
+
+def _slow_if_it_needs_something(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.slow) if resolve(name).needs else name
+
+
+VARIANTS = [
+    _slow_if_it_needs_something(f"{name}/{variant}")
+    for name, entry in environments().items()
+    for variant in entry.variants
+]
 SPLITS = [
-    f"{name}/{variant}:{split}"
+    _slow_if_it_needs_something(f"{name}/{variant}:{split}")
     for name, entry in environments().items()
     for variant, setting in entry.variants.items()
     for split in setting.splits or entry.splits

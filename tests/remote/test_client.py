@@ -64,7 +64,6 @@ def remote_sokoban() -> Resolved:
 
 
 def test_a_remote_environment_keeps_the_contract(scale: float) -> None:
-    sys.modules.setdefault(__name__, sys.modules[test_a_remote_environment_keeps_the_contract.__module__])
     check_env(remote_sokoban(), episodes=max(2, round(3 * scale)), hostile=30)
 
 

@@ -25,6 +25,17 @@ def _family(family: str, length: int, max_turns: int, **kwargs: object) -> Varia
     return Variant({"family": family, "length": length, **kwargs}, instructions=instructions, max_turns=max_turns)
 
 
+def _z8(family: str, max_turns: int, **kwargs: object) -> Variant:
+    return Variant(
+        {"family": family, **kwargs},
+        instructions=_KITCHEN if family == "cooking" else None,
+        max_turns=max_turns,
+        splits=("train", "valid", "test", "all"),
+        needs=frozenset({"textworld"}),
+        entry_point="agentbench_envs.textworld.genuine:GenuineEnv",
+    )
+
+
 ENTRY = EnvEntry(
     name="textworld",
     title="TextWorld",
@@ -54,6 +65,14 @@ ENTRY = EnvEntry(
         "coin-24": _family("coin", 24, max_turns=120, distractors=2),
         "cooking-1": _family("cooking", 1, max_turns=40, rooms=2, distractors=2, rewards="dense"),
         "cooking-3": _family("cooking", 3, max_turns=80, rooms=5, distractors=3),
+        "z8-w2-o3-q4": _z8("custom", 16, rooms=2, objects=3, length=4),
+        "z8-w4-o6-q8": _z8("custom", 40, rooms=4, objects=6, length=8),
+        "z8-simple-dense": _z8("simple", 50, rewards="dense"),
+        "z8-simple-balanced": _z8("simple", 50, rewards="balanced", goal="brief"),
+        "z8-simple-sparse": _z8("simple", 50, rewards="sparse", goal="brief"),
+        "z8-treasure-5": _z8("treasure", 30, level=5),
+        "z8-coin-5": _z8("coin", 25, level=5),
+        "z8-cooking-2": _z8("cooking", 50, ingredients=2, skills="open+cook+cut"),
     },
     licence="Apache-2.0",
     source="TextWorld 1.7.0 (Côté et al., 2018, arXiv 1806.11532); own code",

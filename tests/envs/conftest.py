@@ -1,0 +1,51 @@
+"""What the tests of environments share: an interpreter of its own for the genuine TextWorld."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench.remote.interpreter import missing, variable
+
+ROOT = Path(__file__).parents[2]
+HOME = ROOT / ".venv-textworld"
+PACKAGE = "textworld==1.7.0"
+
+
+@pytest.fixture(scope="session")
+def genuine_textworld() -> Iterator[None]:
+    """Name an interpreter that has TextWorld, making one where there is none; its games are kept in the checkout."""
+    set_here = {"AGENTBENCH_CACHE": os.environ.get("AGENTBENCH_CACHE", str(ROOT / ".bench" / "cache"))}
+    if missing("textworld"):
+        set_here[variable("textworld")] = str(_textworld())
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in set_here.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def textworld_where_it_is_needed(request: pytest.FixtureRequest) -> None:
+    """Variants of the genuine engine find it, whichever test plays them."""
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and "textworld/z8" in str(callspec.params.get("name", "")):
+        request.getfixturevalue("genuine_textworld")
+
+
+def _textworld() -> Path:
+    """Install TextWorld into an environment of its own, once, whichever process comes first."""
+    python = HOME / "bin" / "python"
+    with (ROOT / ".venv-textworld.lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not (HOME / ".installed").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME)], check=True)
+            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]
+            done = subprocess.run(pip, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"{PACKAGE} cannot be installed (it needs gcc and make): {done.stderr[-300:]}")
+            (HOME / ".installed").touch()
+    return python
