@@ -1,0 +1,87 @@
+"""The original's files: where they are, and what they say about each product."""
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from agentbench.core.errors import UsageError
+from agentbench_envs.webshop.goals import Kind, Wish, wishes_of
+from agentbench_envs.webshop.products import Product, product_of
+from agentbench_envs.webshop.stream import elements
+
+SEED: Final = 0
+"""Seeds the draws of prices and ceilings. The original does not; this seed gives those of the recorded runs."""
+
+DRAWN: Final[dict[Kind, int]] = {"synthetic": 1, "human": 0}
+"""32-bit words that the recorded runs had drawn before they loaded their catalogue."""
+
+
+class Files(NamedTuple):
+    """The files of a genuine catalogue."""
+
+    products: Path
+    attributes: Path
+    human: Path | None
+
+
+class Entry(NamedTuple):
+    """A product with what shoppers say about it."""
+
+    product: Product
+    wishes: list[Wish]
+
+
+def find_files(place: Path, goals: Kind) -> Files:
+    """Find the files of a catalogue.
+
+    Raises:
+        UsageError: One is missing, or there are several.
+    """
+    products = place if place.is_file() else _only(place, "items_shuffle*.json")
+    suffix = products.stem.removeprefix("items_shuffle")
+    attributes = _beside(products, "items_ins_v2", suffix)
+    return Files(products, attributes, _beside(products, "items_human_ins", suffix) if goals == "human" else None)
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        what = ", ".join(path.name for path in found) or "none"
+        raise UsageError(f"expected one {pattern} in {folder}, found {what}; give the path of the file itself")
+    return found[0]
+
+
+def _beside(products: Path, stem: str, suffix: str) -> Path:
+    for name in (f"{stem}{suffix}.json", f"{stem}.json"):
+        if (products.parent / name).is_file():
+            return products.parent / name
+    return _only(products.parent, f"{stem}*.json")
+
+
+def read(files: Files, goals: Kind, limit: int | None) -> Iterator[Entry]:
+    """Yield the products of a file with their wishes, each asin once."""
+    attributes = json.loads(files.attributes.read_text(encoding="utf-8"))
+    human = {} if files.human is None else json.loads(files.human.read_text(encoding="utf-8"))
+    seen: set[str] = set()
+    for entry in islice(elements(files.products), limit):
+        asin = entry["asin"]
+        if is_sold(asin) and asin not in seen:
+            seen.add(asin)
+            said = attributes.get(asin, {})
+            yield Entry(product_of(entry, said), wishes_of(goals, said, human.get(asin, [])))
+
+
+def is_sold(asin: str) -> bool:
+    """Tell whether the original keeps an entry: its asin is one."""
+    return asin != "nan" and len(asin) <= 10
+
+
+def recorded_rng(goals: Kind) -> random.Random:
+    """Return the generator that drew the prices and ceilings of the recorded runs."""
+    rng = random.Random(SEED)
+    for _ in range(DRAWN[goals]):
+        rng.getrandbits(32)
+    return rng
