@@ -12,6 +12,7 @@ end a model of ten million parameters learns Sokoban by the recipe `sokoban-tiny
 import argparse
 import asyncio
 import json
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -136,7 +137,13 @@ def learning(*, device: str, tiny: bool, seconds: float) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
         trained = train(TrainConfig.parse(values), listen=rows.append)
     curve = [(row["stage"], row["update"], row["valid/success"]) for row in rows if "valid/success" in row]
-    return {"best_valid_success": trained.valid_success, "curve": curve, "seconds": seconds}
+    return {
+        "best_valid_success": trained.valid_success,
+        "curve": curve,
+        "seconds": seconds,
+        "updates": len(rows),
+        "median_update_seconds": statistics.median(row["time/seconds"] for row in rows),
+    }
 
 
 def _parameters(shape: dict[str, Any], vocabulary: int) -> int:
@@ -155,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=False)
     parser.add_argument("--tiny", action="store_true", help="a size that a CPU checks")
-    parser.add_argument("--only", choices=PARTS, action="append", help="a part; all of them where none is named")
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part, added to what --out holds; else all")
     parser.add_argument("--seconds", type=float, default=240.0, help="budget of the learning run")
     parser.add_argument("--peak-tflops", type=float, default=H200_TFLOPS)
     arguments = parser.parse_args()
@@ -164,7 +171,9 @@ def main() -> None:
         parser.exit(4, "there is no GPU here; --tiny checks the same code on a CPU\n")
     resolve("sokoban/tiny")
     began = time.time()
+    kept = json.loads(arguments.out.read_text()) if arguments.only and arguments.out and arguments.out.exists() else {}
     result: dict[str, Any] = {
+        **kept,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -172,7 +181,7 @@ def main() -> None:
 
     def note(part: str, measured: dict[str, Any]) -> None:
         result[part] = {**result.get(part, {}), **measured}
-        result["total_seconds"] = time.time() - began
+        result["total_seconds"] = kept.get("total_seconds", 0.0) + time.time() - began
         print(part, json.dumps(measured, indent=2), flush=True)
         if arguments.out:
             arguments.out.write_text(json.dumps(result, indent=2) + "\n")
