@@ -7,6 +7,7 @@ one of 33 stop words, and stemmed.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from agentbench_envs.webshop.porter import stem
@@ -49,6 +50,7 @@ def words(text: str) -> Iterator[str]:
             yield from (word[start : start + LONGEST] for start in range(0, len(word), LONGEST))
 
 
+@lru_cache(maxsize=65536)
 def term(word: str) -> str | None:
     """Return the search term of a lower-case word, None for a stop word."""
     if word.endswith(_POSSESSIVE):

@@ -169,7 +169,7 @@ class WebShopEnv(Env):
         Raises:
             Unsolvable: No search finds it.
         """
-        return plan(self.session)
+        return plan(self.session, numbered=self.protocol.numbered)
 
     def content(self, seed: int) -> str:
         """Name the goal of a seed."""

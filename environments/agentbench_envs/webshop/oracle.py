@@ -9,17 +9,22 @@ from agentbench_envs.webshop.reward import alike, plain_color
 from agentbench_envs.webshop.session import PAGE_SIZE, Session
 
 
-def plan(session: Session) -> list[str]:
+def plan(session: Session, *, numbered: bool = False) -> list[str]:
     """Return actions that buy a best product from the present page.
 
     The product that the goal was written for is a best one, unless no choice of its options is worth the full reward;
-    then what a search for the instruction finds is looked at too.
+    then what a search for the instruction finds is looked at too. It is searched for by the words of the goal, if these
+    bring it onto the first page, so that the plan can be imitated; else by its title, which the shopper cannot know.
+
+    Args:
+        session: A visit that goes on.
+        numbered: Click products by their number on the page instead of by name.
 
     Raises:
         Unsolvable: No search finds the product.
     """
     product, options = _best(session)
-    return [*_reach(session, product), *_choose(session, product, options), "click[buy now]"]
+    return [*_reach(session, product, numbered), *_choose(session, product, options), "click[buy now]"]
 
 
 def _best(session: Session) -> tuple[Product, dict[str, str]]:
@@ -56,26 +61,57 @@ def right_options(session: Session, product: Product) -> dict[str, str]:
     return right
 
 
-def _reach(session: Session, product: Product) -> list[str]:
+def _reach(session: Session, product: Product, numbered: bool) -> list[str]:
     """Return the way to a product's page."""
     page, asin = session.page, product["asin"]
     if isinstance(page, ItemPage | SectionPage) and page.product["asin"] == asin:
         return ["click[< prev]"] if isinstance(page, SectionPage) else []
-    open_it = f"click[{asin.lower()}]"
-    if isinstance(page, ResultsPage) and any(each["asin"] == asin for each in page.products):
-        return [open_it]
+    if isinstance(page, ResultsPage):
+        here = [each["asin"] for each in page.products]
+        if asin in here:
+            return [_open(asin, here.index(asin), numbered)]
     home = [] if isinstance(page, IndexPage) else ["click[back to search]"]
+    words, rank = _search(session, product)
+    return [
+        *home,
+        f"search[{words}]",
+        *["click[next >]"] * (rank // PAGE_SIZE),
+        _open(asin, rank % PAGE_SIZE, numbered),
+    ]
+
+
+def _open(asin: str, place: int, numbered: bool) -> str:
+    return f"click[{place + 1}]" if numbered else f"click[{asin.lower()}]"
+
+
+def _search(session: Session, product: Product) -> tuple[str, int]:
+    """Return words that find a product, and its place among the results."""
+    tried = []
     for words in _queries(session, product):
-        found = [each["asin"] for each in session.catalogue.search(words)]
-        if asin in found:
-            turn = ["click[next >]"] * (found.index(asin) // PAGE_SIZE)
-            return [*home, f"search[{words}]", *turn, open_it]
-    raise Unsolvable(f"no search finds {asin}")
+        found = [asin for asin, _ in session.catalogue.index.search(words)]
+        if product["asin"] in found:
+            rank = found.index(product["asin"])
+            if rank < PAGE_SIZE:
+                return words, rank
+            tried.append((rank, words))
+    if not tried:
+        raise Unsolvable(f"no search finds {product['asin']}")
+    rank, words = min(tried)
+    return words, rank
 
 
 def _queries(session: Session, product: Product) -> Iterator[str]:
+    goal = session.goal
+    options = goal["goal_options"]
+    values = options.values() if isinstance(options, dict) else options
+    about = " ".join([*goal["attributes"], goal["query"]])
     # An action ends with the line, and at its last bracket.
-    for words in (product["Title"], product["query"], f"{product['Title']} {product['Description']}"):
+    for words in (
+        about,
+        f"{about} {' '.join(values)}",
+        product["Title"],
+        f"{product['Title']} {product['Description']}",
+    ):
         clean = " ".join(words.replace("[", " ").replace("]", " ").split())
         if clean:
             yield clean

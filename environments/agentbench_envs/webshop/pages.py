@@ -1,7 +1,7 @@
 """The shop's pages as data, and what they look like as text.
 
-A page knows what it shows; `text` and `rich` write it as the original's two text observations, and the site writes the
-same data as HTML. The original's observations are what BeautifulSoup finds in its templates, so a few things follow
+A page knows what it shows; `text` and `rich` write that as the original's two text observations, and a site can write
+the same data as HTML. The original's observations are what BeautifulSoup finds in its templates, so a few things follow
 from HTML: a text of nothing but blanks is shown as such unless it holds a line break, and an empty one is not there.
 """
 
@@ -143,31 +143,35 @@ class DonePage:
 Page = IndexPage | ResultsPage | ItemPage | SectionPage | DonePage
 
 
-def _visible(page: Page) -> Iterator[Node]:
-    for node in page.nodes():
-        if not node.text:
-            continue
-        if not node.text.strip(" \n\t\f\r"):
-            if "\n" not in node.text:
-                yield Node(" ", node.role)
-            continue
-        yield node
+def visible(page: Page) -> list[Node]:
+    """Return the pieces of a page that a reader of its HTML finds."""
+    return [node for node in page.nodes() if node.text and not _between_tags(node.text)]
 
 
-def text(page: Page) -> str:
-    """Write a page in one line, its pieces separated by [SEP]."""
-    return SEPARATOR.join([node.text.strip() for node in _visible(page)])
+def _between_tags(words: str) -> bool:
+    """Tell whether a text looks like the blanks between two tags."""
+    return "\n" in words and not words.strip(" \n\t\f\r")
 
 
-def rich(page: Page, url: str) -> str:
+def text(nodes: Sequence[Node]) -> str:
+    """Write a page in one line, its pieces separated by [SEP].
+
+    Args:
+        nodes: What is visible of it.
+    """
+    return SEPARATOR.join([node.text.strip() for node in nodes])
+
+
+def rich(nodes: Sequence[Node], url: str, visited: frozenset[str]) -> str:
     """Write a page in lines, with its buttons marked, and those that were clicked before.
 
     Args:
-        page: The page.
+        nodes: What is visible of it.
         url: Its address. The original looks for an option's value there to tell whether it was clicked.
+        visited: Products that were looked at.
     """
     clicked, lines = [], []
-    for node in _visible(page):
+    for node in nodes:
         shown = node.text
         if node.role == "button":
             shown = f"[button] {shown} [button_]"
@@ -177,17 +181,20 @@ def rich(page: Page, url: str) -> str:
         elif node.role == "option":
             shown = f"  [button] {shown} [button_]"
         elif node.role == "link":
-            mark = "clicked button" if isinstance(page, ResultsPage) and shown in page.visited else "button"
+            mark = "clicked button" if shown in visited else "button"
             shown = f"\n[{mark}] {shown} [{mark}_]"
         lines.append(shown)
     return "".join(f"{line}\n" for line in [*reversed(clicked), *lines])
 
 
-def clickables(page: Page) -> list[str]:
-    """Return what may be clicked: buttons first, then products, then options; each once, buttons in lower case."""
-    nodes = [node for node in _visible(page) if node.role != "text"]
-    first = [node.text.lower() for role in ("button", "link") for node in nodes if node.role == role]
-    options = (
-        [value for values in page.product["options"].values() for value in values] if isinstance(page, ItemPage) else []
-    )
-    return list(dict.fromkeys([*first, *options]))
+def clickables(page: Page, nodes: Sequence[Node]) -> list[str]:
+    """Return what may be clicked: buttons first, then products, then options; each once, buttons in lower case.
+
+    Args:
+        page: The page.
+        nodes: What is visible of it.
+    """
+    found = [node.text.lower() for role in ("button", "link") for node in nodes if node.role == role]
+    if isinstance(page, ItemPage):
+        found += [value for values in page.product["options"].values() for value in values]
+    return list(dict.fromkeys(found))

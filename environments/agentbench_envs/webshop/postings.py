@@ -8,7 +8,7 @@ one block, and a catalogue that fits is simply one block.
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,6 +92,8 @@ class Postings:
     """  # noqa: D415
 
     arrays: dict[str, npt.NDArray[Any]]
+    known: dict[str, int] = field(default_factory=dict)
+    """Terms that were found before."""
 
     @property
     def size(self) -> int:
@@ -100,8 +102,15 @@ class Postings:
 
     def find(self, wanted: str) -> int | None:
         """Return a term's number, None if no document holds it."""
+        number = self.known.get(wanted)
+        if number is None:
+            number = self._find(wanted.encode("utf-8", "surrogatepass"))
+            if number is not None:
+                self.known[wanted] = number
+        return number
+
+    def _find(self, key: bytes) -> int | None:
         letters, at = self.arrays["letters"], self.arrays["letters_at"]
-        key = wanted.encode("utf-8", "surrogatepass")
         low, high = 0, len(at) - 1
         while low < high:
             middle = (low + high) // 2

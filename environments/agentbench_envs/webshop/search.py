@@ -38,6 +38,9 @@ STRIDE: Final = 1 << 22
 MARGIN: Final = 1e-4
 """Room for rounding when a bound is compared with a score."""
 
+TIE: Final = float(np.float32(1e-4))
+"""Scores that are no further apart count as equal when they are shown."""
+
 Scores = npt.NDArray[np.float64]
 
 
@@ -210,11 +213,11 @@ def spread(scores: npt.NDArray[np.float32]) -> list[float]:
     shown: list[float] = []
     rounded = (np.floor(scores.astype(np.float64) * 1e4 + 0.5) / 1e4).astype(np.float32)
     ties = 0
-    for score in rounded:
-        if shown and np.float32(shown[-1]) - score <= np.float32(1e-4):
+    for score in rounded.tolist():
+        if shown and shown[-1] - score <= TIE:
             ties += 1
-            score = score - np.float32(1e-6) * np.float32(ties)
+            score = float(np.float32(score) - np.float32(1e-6) * np.float32(ties))
         else:
             ties = 0
-        shown.append(float(score))
+        shown.append(score)
     return shown

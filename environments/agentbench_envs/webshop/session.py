@@ -95,7 +95,7 @@ class Session:
         """Begin again on the start page."""
         self.keywords = ""
         self.number = 1
-        self.found: list[Product] = []
+        self.found: list[str] = []
         self.product: Product | None = None
         self.chosen: dict[str, str] = {}
         self.visited: frozenset[str] = frozenset()
@@ -152,12 +152,12 @@ class Session:
 
     def _search(self, words: str, number: int) -> None:
         self.keywords = words
-        self.found = self.catalogue.search(words, FOUND)
+        self.found = [asin for asin, _ in self.catalogue.index.search(words, FOUND)]
         self._results(number)
 
     def _results(self, number: int) -> None:
         self.number, self.product, self.chosen = number, None, {}
-        shown = self.found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
+        shown = [self.catalogue.products[asin] for asin in self.found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]]
         page = ResultsPage(self._instruction, self.keywords, number, len(self.found), shown, self.visited)
         self._show(page, f"{HOST}/search_results/{self.session_id}/{self._plus}/{number}")
 
@@ -213,8 +213,9 @@ class Session:
         return self.keywords.replace(" ", "+")
 
     def _show(self, page: Page, url: str) -> str:
-        self.page, self.url, self._clickables = page, url, pages.clickables(page)
-        self.observation = pages.text(page) if self.mode == "text" else pages.rich(page, url)
+        nodes = pages.visible(page)
+        self.page, self.url, self._clickables = page, url, pages.clickables(page, nodes)
+        self.observation = pages.text(nodes) if self.mode == "text" else pages.rich(nodes, url, self.visited)
         return self.observation
 
 
