@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentbench.core.registry import EnvEntry, environments
+from agentbench.report import boards
 
 ROOT = Path(__file__).parents[1]
 CARDS = "agentbench_envs/{name}/README.md"
@@ -26,6 +27,7 @@ def documents() -> dict[Path, str]:
     return {
         readme: fill(readme.read_text(encoding="utf-8"), "environments", overview(entries)),
         ROOT / "environments" / "README.md": index(entries),
+        **boards.documents(ROOT / "leaderboards"),
     }
 
 

@@ -29,6 +29,7 @@ VERBS = {
     "play": Verb("play:play", "Play an environment yourself, in the terminal."),
     "train": Verb("train:train", "Train a policy by a recipe; the run can be killed and resumed."),
     "report": Verb("report:report", "Write one self-contained HTML page about runs, with Markdown and figures."),
+    "leaderboard": Verb("leaderboard:app", "Rows that anybody can check, and the tables made from them."),
     "replay": Verb("replay:replay", "Play recorded actions again, and compare rewards, observations and hashes."),
     "power": Verb("power:power", "Say how many tasks and trials a difference needs, and what they cost."),
     "compare": Verb("compare:compare", "Say which of several runs is better, and how sure that is."),

@@ -22,7 +22,7 @@ from agentbench.evaluate.bundle import Bundle, Declaration, name_of
 from agentbench.evaluate.evaluate import plan_tasks
 from agentbench.evaluate.evidence import Evidence, differences, said
 from agentbench.evaluate.replay import Draw, replay, run_difference
-from agentbench.report.rows import ROW, Measured, Reported, compare, row_of
+from agentbench.report.rows import ROW, Measured, Reported, agreement, row_of
 
 ROOT = Path("leaderboards")
 """Where boards lie in a checkout."""
@@ -128,15 +128,15 @@ def add(root: Path, run: RunDirectory, declared: Declaration, *, replace: bool =
     """
     bundle = _checked(run, declared)
     board = Board.read(_folder(root, bundle.evidence))
-    same = [row for row in board.measured if row.name == declared.name and _alike(board, row, bundle)]
+    same = [row for row in board.measured if _takes_the_place_of(board, row, bundle)]
     if same and not replace:
-        raise UsageError(
-            f"{board.path} has a row {declared.name!r} of this panel: {same[0].id}; --replace it, or --name"
-        )
+        taken = f"{board.path} has a row {declared.name!r} of this panel and sampling already"
+        raise UsageError(f"{taken}, {same[0].id}: --replace it, or choose another --name")
     row = row_of(bundle, _store(board, bundle))
     board.rows = [old for old in board.rows if old not in same and old != row] + [row]
     board.write()
-    _remove_orphans(board)
+    for sha256 in {sha256 for old in same for sha256 in _hashes(old)} - set(_hashes(row)):
+        (board.path / "bundles" / name_of(sha256)).unlink(missing_ok=True)
     return row
 
 
@@ -182,10 +182,14 @@ def verify(board: Board, rows: Iterable[Measured], *, limit: int | None = None) 
             yield Verdict(row.id, str(error))
 
 
-def orphans(board: Board) -> list[Path]:
-    """Return what lies among the bundles and belongs to no row: what a deleted row leaves behind."""
-    named = {name_of(sha256) for row in board.measured for sha256 in _hashes(row)}
-    return sorted(path for path in (board.path / "bundles").glob("*") if path.name not in named)
+def strays(board: Board) -> Iterator[str]:
+    """Say what no single row shows: a row that stands twice, and what a deleted row leaves behind."""
+    named = [name_of(sha256) for row in board.measured for sha256 in _hashes(row)]
+    for name in sorted({name for name in named if named.count(name) > 1}):
+        yield f"the bundle {name} stands in two places"
+    for path in sorted((board.path / "bundles").glob("*")):
+        if path.name not in named:
+            yield f"{path} belongs to no row"
 
 
 def _checked(run: RunDirectory, declared: Declaration) -> Bundle:
@@ -207,10 +211,12 @@ def _folder(root: Path, evidence: Evidence) -> Path:
     return root / str(evidence.lock["env"]).partition("/")[0]
 
 
-def _alike(board: Board, row: Measured, bundle: Bundle) -> bool:
-    """Tell whether a row measured the same thing as a bundle does."""
-    other = board.bundle(row.bundle).evidence
-    return not any(difference.kind == "match" for difference in differences(other, bundle.evidence))
+def _takes_the_place_of(board: Board, row: Measured, bundle: Bundle) -> bool:
+    """Tell whether a row has the name of a bundle and measured the same thing in the same way."""
+    ours, theirs = board.bundle(row.bundle).evidence, bundle.evidence
+    if row.name != bundle.head.declared.name or ours.lock["sampling"] != theirs.lock["sampling"]:
+        return False
+    return not any(difference.kind == "match" for difference in differences(ours, theirs))
 
 
 def _store(board: Board, bundle: Bundle) -> str:
@@ -220,11 +226,6 @@ def _store(board: Board, bundle: Bundle) -> str:
     except OSError as error:
         raise RecordError(f"cannot write {folder}: {error.strerror}") from error
     return bundle.write(folder)
-
-
-def _remove_orphans(board: Board) -> None:
-    for path in orphans(board):
-        path.unlink()
 
 
 def _hashes(row: Measured) -> list[str]:
@@ -244,7 +245,9 @@ def _reproduction_difference(first: Bundle, second: Bundle) -> str | None:
     other = [name for name in SAME_WEIGHTS if canonical(ours.lock.get(name)) != canonical(theirs.lock.get(name))]
     if other:
         return f"it has another {', '.join(other)}"
-    delta, p_value, _ = compare(first, second)
+    if first.episodes == second.episodes and first.head.wall_seconds == second.head.wall_seconds:
+        return "it is the same run"
+    delta, p_value, _ = agreement(first, second)
     return f"its scores differ by {delta:+.3f} (p = {p_value:.3g})" if p_value < 0.05 else None
 
 

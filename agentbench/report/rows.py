@@ -184,7 +184,7 @@ def row_of(bundle: Bundle, sha256: str, reproductions: Iterable[tuple[str, Bundl
         split=lock["split"],
         panel=lock["panel"],
         max_turns=lock["limits"]["max_turns"],
-        agent=f"{lock['context']['mode']}, {lock['context']['format']}",
+        agent=f"{lock['context']['mode']} context, {lock['context']['format']} actions",
         policy=lock["policy"],
         weights=digest(lock["weights"]) if "weights" in lock else None,
         sampling=_sampling(evidence),
@@ -242,17 +242,17 @@ def _sampling(evidence: Evidence) -> str:
     sampling = evidence.lock["sampling"]
     drawn = "greedy" if sampling["temperature"] == 0 else f"T = {sampling['temperature']:g}"
     cut = [f"{name} = {sampling[name]:g}" for name, off in (("top_p", 1.0), ("top_k", 0)) if sampling[name] != off]
-    return ", ".join([drawn, *cut, f"at most {sampling['max_tokens']} tokens a reply"])
+    return ", ".join([drawn, *cut, f"≤ {sampling['max_tokens']} tokens"])
 
 
 def _reproduction(first: Bundle, sha256: str, second: Bundle) -> Reproduction:
-    delta, p_value, agreement = compare(first, second)
+    delta, p_value, share = agreement(first, second)
     declared = second.head.declared
     return Reproduction(
         bundle=sha256,
         by=declared.by,
         date=second.head.date,
-        agreement=round(agreement, 6),
+        agreement=round(share, 6),
         delta=round(delta, 6),
         p_value=round(p_value, 6),
     )
@@ -269,8 +269,8 @@ class Agreement(NamedTuple):
     """Of the episodes that went the same way, action by action."""
 
 
-def compare(first: Bundle, second: Bundle) -> Agreement:
-    """Compare two runs of one panel."""
+def agreement(first: Bundle, second: Bundle) -> Agreement:
+    """Hold a second run of a panel against the first."""
     metric: Literal["success", "reward"] = "success" if first.evidence.knows_success else "reward"
     ours, theirs = first.evidence.means(metric), second.evidence.means(metric)
     shared = [task for task in ours if task in theirs]
