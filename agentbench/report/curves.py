@@ -132,7 +132,7 @@ def health_curves(groups: Sequence[Group]) -> list[Drawing]:
     for panel in HEALTH:
         names = list(zip(panel.names, panel.labels, strict=True))[: 1 if len(groups) > 1 else None]
         lines = [
-            line._replace(label=label or line.label, colour=line.colour + number)
+            line._replace(label=label if label and line.label else line.label, colour=line.colour + number)
             for number, (name, label) in enumerate(names)
             for group in groups
             for line in _lines(group, name)

@@ -58,7 +58,7 @@ def document(title: str, sections: Sequence[Section], *, lead: str = "", scripts
     html: str = template.render(
         title=plain(title),
         lead=plain(lead),
-        sections=sections,
+        sections=[section._replace(title=plain(section.title), short=plain(section.short)) for section in sections],
         style=_safe((ASSETS / "page.css").read_text(encoding="utf-8") + _colours()),
         scripts=[_safe(source) for source in sources],
         policy=_policy(sources),

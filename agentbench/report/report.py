@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agentbench.core.errors import UsageError
+from agentbench.core.errors import RecordError, UsageError
 from agentbench.core.plain import plain
 from agentbench.core.records import Row, write_text
 from agentbench.metrics.catalogue import FAMILIES, METRICS, Metric
@@ -60,24 +60,26 @@ def write_report(paths: Sequence[Path], page: Path, *, episodes: int = EPISODES,
         RunInvalid: A run is damaged or has nothing to report yet.
         RecordError: The files cannot be written.
     """
+    if page.is_dir():
+        raise UsageError(f"{page} is a folder: name the HTML file to write")
     runs = read_runs(paths)
     chosen = _chosen(runs, episodes, show)
     contents = list(_contents(runs))
     player = show_player([episode for run, rows in chosen for episode in read_episodes(run, rows)])
-    title = _title(runs)
+    title, lead = _title(runs), _lead(runs)
     sections = [_section(content) for content in contents]
     of = sum(len(run.episodes) for run in runs)
-    counted = note(
-        f"{player.episodes} of {of} recorded episodes: failed ones first. Choose others with --show KEY or TASK."
-    )
-    sections.insert(-2, Section("Episodes", [counted, *player.parts]))
-    folder = page.with_suffix("")
-    folder = folder.with_name(f"{folder.name}-figures")
-    write_text(page, document(title, sections, lead=_lead(runs), scripts=["player.js"]))
+    counted = f"{player.episodes} of {of} recorded episodes: failed ones first. Choose others with --show KEY or TASK."
+    sections.insert(-2, Section("Episodes", [note(counted), *player.parts]))
     text = page.with_suffix(".md")
-    write_text(text, _markdown(title, _lead(runs), contents, folder.name))
-    folder.mkdir(exist_ok=True)
-    figures = [file for content in contents for drawing in content.drawings for file in drawing.save(folder)]
+    folder = page.with_name(f"{page.stem}-figures")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = [file for content in contents for drawing in content.drawings for file in drawing.save(folder)]
+    except OSError as error:
+        raise RecordError(f"cannot write {folder}: {error.strerror}") from error
+    write_text(text, _markdown(title, lead, contents, folder.name))
+    write_text(page, document(title, sections, lead=lead, scripts=["player.js"]))
     return Written(page, text, figures)
 
 
@@ -188,7 +190,7 @@ def _valid(row: Row | None) -> Cell:
 def _bands(trained: Sequence[Training]) -> str:
     several = any(len(group.runs) > 1 for group in group_runs(trained))
     if several:
-        return "Runs that differ only in their seed are one curve: their mean and, from three seeds on, its 95 % t interval."
+        return "Runs that differ only in their seed are one curve: their mean and, from three on, its 95 % t interval."
     return "Bands are 95 % intervals over the tasks of an update. They say nothing about other seeds."
 
 

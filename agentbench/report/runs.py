@@ -139,21 +139,26 @@ def _check(path: Path, state: Row, rows: Sequence[Row]) -> None:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Tell runs of one name apart by their environment, and by their directory where that is equal as well."""
+    """Tell runs of one name apart: by environment or seed where those differ, else by the end of their directory."""
     labels = [run.label for run in runs]
-    for longer in (_with_env, _with_id):
-        labels = [
-            longer(run, label) if labels.count(label) > 1 else label for run, label in zip(runs, labels, strict=True)
-        ]
+    for tell in (_env, _seed, _id):
+        said = [tell(run) for run in runs]
+        kinds = {label: {s for s, own in zip(said, labels, strict=True) if own == label} for label in labels}
+        labels = [f"{label}, {s}" if len(kinds[label]) > 1 else label for label, s in zip(labels, said, strict=True)]
     return labels
 
 
-def _with_env(run: Run, label: str) -> str:
-    return f"{label} on {run.env if isinstance(run, Training) else run.evidence.env}"
+def _env(run: Run) -> str:
+    return run.env if isinstance(run, Training) else run.evidence.env
 
 
-def _with_id(run: Run, label: str) -> str:
-    return f"{label} ({run.run.path.name.rpartition('--')[2][-8:]})"
+def _seed(run: Run) -> str:
+    config = run.state["config"] if isinstance(run, Training) else run.evidence.config
+    return f"seed {config.get('seed', 0)}"
+
+
+def _id(run: Run) -> str:
+    return run.run.path.name.rpartition("--")[2][-8:]
 
 
 class Episode(NamedTuple):
