@@ -162,7 +162,7 @@ def noise_of(variance: Components, question: Question, trials: int) -> Noise:
     p = 1 - p if p < delta else p
     between = 0.0 if variance.within is None else min(variance.between, p * (1 - p))
     second, kept = p * p + between, 1 - delta / p
-    luck = p - second
+    luck = max(0.0, p - second)
     spread = (1 - kept) ** 2 * between + (luck + kept * p - kept**2 * second) / trials
     whole = (1 - kept) * second - delta**2 + (1 + kept) * luck / trials
     return Noise(math.sqrt(spread), math.sqrt(max(0.0, whole)), math.sqrt(2 * luck / trials))

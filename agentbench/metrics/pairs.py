@@ -6,6 +6,8 @@ often would chance alone give a mean this far from zero? It assumes no distribut
 """
 
 import math
+from collections.abc import Iterator
+from itertools import accumulate, islice
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -78,8 +80,11 @@ def subtract(a: Values, b: Values) -> Array:
 EXACT_SIZES = 20
 """The sign-flip test is exact for up to this many different sizes of differences, ..."""
 
+EXACT_ALIKE = 10_000
+"""... as long as there are no more than so many of one size ..."""
+
 EXACT_TERMS = 1 << EXACT_SIZES
-"""... as long as they give no more sums than this at a time."""
+"""... and they give no more sums than this at a time."""
 
 DRAWS = 10_000
 """Sign flips that are drawn where they are too many to enumerate."""
@@ -128,7 +133,7 @@ def _all_sums(sizes: Array) -> tuple[Array, Array] | None:
     sizes are merged before the next size joins (Pagano and Tritchler 1983).
     """
     different, counts = np.unique(sizes, return_counts=True)
-    if len(different) > EXACT_SIZES:
+    if len(different) > EXACT_SIZES or counts.max() > EXACT_ALIKE:
         return None
     sums: Array = np.zeros(1)
     chances: Array = np.ones(1)
@@ -136,8 +141,8 @@ def _all_sums(sizes: Array) -> tuple[Array, Array] | None:
         if len(sums) * (count + 1) > EXACT_TERMS:
             return None
         steps = size * (2.0 * np.arange(count + 1) - count)
-        ways = [math.comb(count, heads) / (1 << count) for heads in range(count + 1)]
-        sums, weights = np.add.outer(sums, steps).ravel(), np.multiply.outer(chances, ways).ravel()
+        tosses = [ways / (1 << count) for ways in binomials(count)]
+        sums, weights = np.add.outer(sums, steps).ravel(), np.multiply.outer(chances, tosses).ravel()
         _, first, same = np.unique(np.round(sums / ROUNDING), return_index=True, return_inverse=True)
         sums, chances = sums[first], np.bincount(same, weights).astype(np.float64)
     return sums, chances
@@ -154,6 +159,11 @@ def _some_sums(sizes: Array, observed: float, draws: int, seed: int) -> tuple[Ar
     return np.array(sums), np.full(len(sums), 1.0 / len(sums))
 
 
+def binomials(n: int) -> Iterator[int]:
+    """Yield C(n, 0), C(n, 1), ..., C(n, n), each from the one before, because large ones are slow to begin with."""
+    return accumulate(range(n), lambda ways, k: ways * (n - k) // (k + 1), initial=1)
+
+
 def mcnemar(b: int, c: int) -> float:
     """Return the two-sided exact p-value of McNemar's test, for single binary trials.
 
@@ -166,7 +176,7 @@ def mcnemar(b: int, c: int) -> float:
     """
     if b < 0 or c < 0:
         raise ValueError(f"McNemar's test counts tasks, got b={b}, c={c}")
-    tail = sum(math.comb(b + c, k) for k in range(min(b, c) + 1))
+    tail = sum(islice(binomials(b + c), min(b, c) + 1))
     return min(1.0, 2 * tail / (1 << (b + c)))
 
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from agentbench.metrics.intervals import Values, measured, normal_quantile, t_quantile
+from agentbench.metrics.intervals import Values, measured, t_quantile
 
 Sides = Literal[1, 2]
 
@@ -61,13 +61,17 @@ def tasks_needed(
     if not effect > 0:
         raise ValueError(f"the difference to be seen must be positive, got {effect}")
     # With fewer tasks than this, even unanimous ones do not make a sign-flip p-value as small as the level.
-    unanimous = math.ceil(math.log2(sides / level))
-    # The normal quantiles are below Student's: a start that is never too large.
-    normal = ((normal_quantile(1 - level / sides) + normal_quantile(power)) * deviation / effect) ** 2
-    n = max(unanimous, math.floor(normal))
-    while detectable(deviation, n, level=level, power=power, sides=sides, step=step) > effect:
-        n += 1
-    return n
+    low = high = math.ceil(math.log2(sides / level))
+
+    def enough(n: int) -> bool:
+        return detectable(deviation, n, level=level, power=power, sides=sides, step=step) <= effect
+
+    while not enough(high):
+        low, high = high + 1, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return high
 
 
 def power_of(

@@ -56,6 +56,15 @@ def test_the_exact_test_is_the_enumeration(differences: list[float]) -> None:
         assert sign_flip(differences, alternative=alternative) == pytest.approx(by_hand(differences, alternative))
 
 
+def test_thousands_of_flips_are_counted_in_no_time() -> None:
+    assert sign_flip([1.0] * 2600 + [-1.0] * 2400) == pytest.approx(mcnemar(2600, 2400))
+
+
+@given(st.integers(0, 60))
+def test_binomials_are_pascals(n: int) -> None:
+    assert list(pairs.binomials(n)) == [math.comb(n, k) for k in range(n + 1)]
+
+
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=9))
 def test_so_it_is_for_differences_of_any_size(differences: list[float]) -> None:
     # Differences a billion times smaller than the largest change no order of sums that a record could show.
@@ -130,7 +139,7 @@ def test_what_cannot_be_compared_is_refused(a: list[float], b: list[float], word
 
 
 def test_mcnemar_is_the_exact_binomial_test() -> None:
-    for b, c in [(10, 2), (0, 0), (1, 0), (0, 7), (5, 5), (40, 20)]:
+    for b, c in [(10, 2), (0, 0), (1, 0), (0, 7), (5, 5), (40, 20), (2600, 2400)]:
         expected = scipy.stats.binomtest(b, b + c).pvalue if b + c else 1.0
         assert mcnemar(b, c) == pytest.approx(expected) == mcnemar(c, b)
     with pytest.raises(ValueError, match="counts tasks"):

@@ -66,6 +66,10 @@ def test_the_edges() -> None:
             detectable(0.5, 10, power=power)
 
 
+def test_the_size_for_a_tiny_effect_is_found_at_once() -> None:
+    assert tasks_needed(0.5, 1e-6, step=1.0) == pytest.approx((0.5 * (1.959964 + 0.841621) / 1e-6) ** 2, rel=1e-4)
+
+
 def test_too_few_tasks_miss_what_was_lost() -> None:
     for share in (0.01, 0.05, 0.3):
         n = tasks_to_meet(share)
