@@ -6,7 +6,7 @@ serves a sample and a batch of drawn ones alike.
 
 The percentile interval is too narrow for few units: it lacks the factor n / (n - 1) in the variance, and t. Here the
 percentiles are moved out by exactly that much (the expanded percentile interval of Hesterberg 2015, The American
-Statistician 69, section 5). What it then covers on data like these, `simulated_coverage` says.
+Statistician 69). What it then covers on data like these, `simulated_coverage` says.
 """
 
 import math

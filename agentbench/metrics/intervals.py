@@ -141,7 +141,7 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     Args:
         n: Attempts made at the task.
         c: Successes among them.
-        k: Attempts that must all succeed (tau-bench, Yao et al. 2024, arXiv 2406.12045, section 4).
+        k: Attempts that must all succeed (tau-bench, Yao et al. 2024, arXiv 2406.12045).
 
     Raises:
         ValueError: k is not within [1, n], or c not within [0, n].
