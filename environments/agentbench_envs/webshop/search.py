@@ -189,7 +189,7 @@ def damping(postings: Postings, out: npt.NDArray[np.float32] | None = None) -> n
         out: Where to put the result, on disk for instance.
     """
     lengths, documents, counts = (postings.arrays[name] for name in ("lengths", "documents", "counts"))
-    mean = np.float32(lengths.sum(dtype=np.int64) / max(1, postings.size))
+    mean = np.float32(lengths.sum(dtype=np.int64) / postings.size if postings.size else 1)
     slope = np.float32(1) / (K1 * ((np.float32(1) - B) + B * lossy(lengths).astype(np.float32) / mean))
     damped = np.empty(len(documents), np.float32) if out is None else out
     for start in range(0, len(documents), STRIDE):
