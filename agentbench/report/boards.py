@@ -19,7 +19,7 @@ from agentbench.core.records import write_text
 from agentbench.evaluate.compare import Pair
 from agentbench.report import tables
 from agentbench.report.leaderboard import Board, boards
-from agentbench.report.page import Section, document, figure, note, paragraph, show_table
+from agentbench.report.page import Section, document, figure, grid, note, paragraph, show_table
 from agentbench.report.plots import Point, forest, scatter
 from agentbench.report.rows import LADDER, Measured
 from agentbench.report.standing import Place, Standing, standings
@@ -29,9 +29,20 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 COLUMNS = (
-    *("Rank", "Model", "Agent", "Sampling", "Algorithm", "Base", "Params", "Score ± 95 %", "Normalised", "pass@1"),
-    *("pass^4", "Tasks × trials", "Turns", "Invalid", "Tokens / episode", "Time / success", "Coverage", "Reward"),
-    *("Trust", "Date", "Row"),
+    *(
+        "Rank",
+        "Model",
+        "Sampling",
+        "Score ± 95 %",
+        "Normalised",
+        "Trust",
+        "pass@1",
+        "pass^4",
+        "Tasks × trials",
+        "Turns",
+    ),
+    *("Invalid", "Tokens / episode", "Time / success", "Coverage", "Reward", "Algorithm", "Base", "Params", "Agent"),
+    *("Date", "Row"),
 )
 MADE = "<!-- Made from rows.jsonl by `agentbench leaderboard build`; change the rows, not this file. -->"
 OPENING, CLOSING = "<!-- generated:boards -->", "<!-- end -->"
@@ -253,13 +264,10 @@ def _cells(place: Place) -> list[tables.Value]:
     return [
         Cell(f"{place.rank}{' ◆' * place.frontier}"),
         row.name,
-        row.agent if row.role == "model" else "–",
         row.sampling,
-        row.algorithm or "–",
-        row.base or "–",
-        _count(row.parameters),
         interval(row.score, row.low, row.high, rate=rate),
         number(place.normalised, 3),
+        row.trust,
         percent(row.pass_at_1),
         percent(row.pass_hat_4),
         Cell(f"{row.tasks} × {row.trials}", row.tasks * row.trials),
@@ -269,7 +277,10 @@ def _cells(place: Place) -> list[tables.Value]:
         seconds(row.seconds_per_success),
         percent(row.coverage),
         number(row.reward),
-        row.trust,
+        row.algorithm or "–",
+        row.base or "–",
+        _count(row.parameters),
+        row.agent if row.role == "model" else "–",
         row.date,
         row.id,
     ]
@@ -284,22 +295,20 @@ def _parts(standing: Standing) -> "list[Markup]":
         for row in (place.row for place in places)
     ]
     said = "; ".join(f"{point.label} {_score(point.value, rate=rate)}" for point in points)
-    parts = [
-        paragraph(_facts(standing)),
+    drawn = [
         figure(
             forest(points, unit=unit, rate=rate), "Filled: models. Hollow: ceiling and floors.", alt=f"Scores: {said}"
-        ),
-        show_table(table_of(standing)),
-        note(_ranks(standing)),
+        )
     ]
     paid = [point for point in points if point.strong and point.cost > 0]
     if len(paid) > 1:
-        drawn = scatter(paid, unit="success" if rate else "mean reward", cost="tokens sampled per episode", rate=rate)
         costs = "; ".join(f"{p.label} {_score(p.value, rate=rate)} at {p.cost:.1f} tokens" for p in paid)
-        parts.append(figure(drawn, "Score over cost: further up and further left is better.", alt=f"Costs: {costs}"))
-    if standing.comparison:
-        parts.append(show_table(pairs_of(standing)))
-    return [*parts, show_table(commands_of(standing))]
+        svg = scatter(paid, unit="success" if rate else "mean reward", cost="tokens sampled per episode", rate=rate)
+        caption = "Score over cost: further up and further left is better."
+        drawn.append(figure(svg, caption, alt=f"Scores and costs: {costs}"))
+    pairs = [show_table(pairs_of(standing))] if standing.comparison else []
+    ranked = [paragraph(_facts(standing)), show_table(table_of(standing)), note(_ranks(standing))]
+    return [*ranked, grid(drawn), *pairs, show_table(commands_of(standing))]
 
 
 def _facts(standing: Standing) -> str:

@@ -4,17 +4,20 @@ Written by hand, not by a plotting library, because the files stand in the repos
 bytes with every version of every library. Their colours are the page's.
 """
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
 from agentbench.core.plain import plain
 
-WIDTH, LEFT, RIGHT, LINE, TOP, BOTTOM = 720, 250, 24, 30, 14, 46
+WIDTH, LEFT, RIGHT, LINE, TOP, BOTTOM = 460, 190, 24, 27, 12, 44
 """Pixels of the drawing: its width, what names and margins take, the height of a row, and what axis and title take."""
-HEIGHT, MARGIN = 330, 70
+HEIGHT, MARGIN = 262, 76
 """Pixels of the plot of costs: its height, and the room for its y axis."""
-STYLE = "width:100%;min-width:30rem;max-width:52rem;height:auto;font:14px system-ui,sans-serif"
+APART = 15
+"""Pixels between the base lines of two labels."""
+STYLE = "font:13px system-ui,sans-serif"
 
 
 class Point(NamedTuple):
@@ -59,19 +62,23 @@ def scatter(points: Sequence[Point], *, unit: str, cost: str, rate: bool) -> str
     Returns:
         An `<svg>` element for `report.page.figure`.
     """
-    x = _Axis.over([point.cost for point in points], MARGIN, WIDTH - LEFT, "cost")
+    x = _Axis.over([point.cost for point in points], MARGIN, WIDTH - RIGHT, "cost")
     y = _Axis.over([point.value for point in points], HEIGHT - BOTTOM, TOP + 10, "rate" if rate else "score")
     parts = [_bottom_axis(x, HEIGHT, cost)]
     for value in y.ticks():
         level = f"{y.place(value):.1f}"
-        parts.append(f'<line x1="{MARGIN}" x2="{WIDTH - LEFT}" y1="{level}" y2="{level}" stroke="var(--grid)"/>')
+        parts.append(f'<line x1="{MARGIN}" x2="{WIDTH - RIGHT}" y1="{level}" y2="{level}" stroke="var(--grid)"/>')
         parts.append(_text(MARGIN - 10, y.place(value) + 5, y.write(value), "end", "muted"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     turn = f'transform="rotate(-90 14 {middle:g})"'
     parts.append(_text(14, middle, unit, "middle", "ink", turn))
-    for point in points:
-        parts.append(_dot(x.place(point.cost), y.place(point.value), "var(--series-0)", "var(--series-0)"))
-        parts.append(_text(x.place(point.cost) + 11, y.place(point.value) + 5, _short(point.label), "start", "ink"))
+    line = 0.0
+    for point in sorted(points, key=lambda point: -point.value):
+        across, down = x.place(point.cost), y.place(point.value)
+        line = max(down + 5, line + APART)  # labels of neighbours stand below each other
+        side, anchor = (11, "start") if across < (x.start + x.end) / 2 else (-11, "end")
+        parts.append(_dot(across, down, "var(--series-0)", "var(--series-0)"))
+        parts.append(_text(across + side, line, _short(point.label), anchor, "ink"))
     return _svg(HEIGHT, "".join(parts))
 
 
@@ -95,19 +102,22 @@ class _Axis(NamedTuple):
         inside = min(max(value, self.low), self.high)
         return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
 
+    @property
+    def step(self) -> float:
+        """The distance of two marks: 1, 2 or 5 times a power of ten, so that there are three to six of them."""
+        power = 10.0 ** math.floor(math.log10((self.high - self.low) / 3))
+        return next(power * size for size in (5, 2, 1) if power * size * 3 <= (self.high - self.low) * (1 + 1e-9))
+
     def ticks(self) -> list[float]:
         """Values to mark."""
-        return [self.low + (self.high - self.low) * step / 5 for step in range(6)]
+        first, last = math.ceil(self.low / self.step - 1e-9), math.floor(self.high / self.step + 1e-9)
+        return [self.step * number for number in range(first, last + 1)]
 
     def write(self, value: float) -> str:
-        """A value as the axis shows it."""
-        digits = 0 if self.high - self.low >= 10 else 1 if self.high - self.low >= 0.5 else 2
-        text = (
-            f"{100 * value:.{0 if self.high - self.low > 0.1 else 1}f} %"
-            if self.kind == "rate"
-            else f"{value:.{digits}f}"
-        )
-        return text.replace("-", "−")
+        """A value as the axis shows it, with as many digits as its steps need."""
+        scale, unit = (100, " %") if self.kind == "rate" else (1, "")
+        digits = max(0, -math.floor(math.log10(scale * self.step) + 1e-9))
+        return f"{scale * value:.{digits}f}{unit}".replace("-", "−")
 
 
 def _row(point: Point, y: float, axis: _Axis) -> str:
@@ -139,7 +149,7 @@ def _text(x: float, y: float, text: str, anchor: str, colour: str, more: str = "
 
 
 def _short(label: str) -> str:
-    return label if len(label) <= 34 else f"{label[:33]}…"
+    return label if len(label) <= 26 else f"{label[:25]}…"
 
 
 def _svg(height: int, inner: str) -> str:
