@@ -68,8 +68,6 @@ ENTRY = EnvEntry(
         "z8-w2-o3-q4": _z8("custom", 16, rooms=2, objects=3, length=4),
         "z8-w4-o6-q8": _z8("custom", 40, rooms=4, objects=6, length=8),
         "z8-simple-dense": _z8("simple", 50, rewards="dense"),
-        "z8-simple-balanced": _z8("simple", 50, rewards="balanced", goal="brief"),
-        "z8-simple-sparse": _z8("simple", 50, rewards="sparse", goal="brief"),
         "z8-treasure-5": _z8("treasure", 30, level=5),
         "z8-coin-5": _z8("coin", 25, level=5),
         "z8-cooking-2": _z8("cooking", 50, ingredients=2, skills="open+cook+cut"),

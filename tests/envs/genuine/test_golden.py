@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,6 @@ pytestmark = pytest.mark.usefixtures("genuine_textworld")
 
 RECORDS = Path(__file__).parents[2] / "data" / "golden" / "environments"
 Row = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("games")
-    with tarfile.open(RECORDS / "textworld_games.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
 
 
 @pytest.fixture(scope="module")
