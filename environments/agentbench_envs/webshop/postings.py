@@ -94,11 +94,11 @@ class Postings:
     arrays: dict[str, npt.NDArray[Any]]
     known: dict[str, int] = field(default_factory=dict)
     """Terms that were found before."""
+    size: int = field(init=False)
+    """Documents that have a term."""
 
-    @property
-    def size(self) -> int:
-        """Documents that have a term."""
-        return int(np.count_nonzero(self.arrays["lengths"]))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", int(np.count_nonzero(self.arrays["lengths"])))
 
     def find(self, wanted: str) -> int | None:
         """Return a term's number, None if no document holds it."""
@@ -137,7 +137,12 @@ class Postings:
     def open(cls, folder: Path) -> "Postings":
         """Map the arrays of a folder."""
         names = ("starts", "documents", "damping", "lengths", "letters", "letters_at")
-        return cls({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names})
+        return cls({name: mapped(folder / f"{name}.npy") for name in names})
+
+
+def mapped(path: Path) -> npt.NDArray[Any]:
+    """Map an array file into memory; the array behaves, and is sliced as fast, as any other."""
+    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def merge(

@@ -15,6 +15,7 @@ well under a millisecond among 100,000 documents. An index may be saved and open
 `t` below counts terms, `p` postings, `d` documents.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agentbench_envs.webshop.analysis import terms
-from agentbench_envs.webshop.postings import Ints, Postings, collect, merge
+from agentbench_envs.webshop.postings import Ints, Postings, collect, mapped, merge
 
 K1: Final = np.float32(0.9)
 B: Final = np.float32(0.4)
@@ -81,6 +82,7 @@ class SearchIndex:
             rank_d = np.empty(len(names), np.int32)
             rank_d[np.argsort(names, kind="stable")] = np.arange(len(names), dtype=np.int32)
         self._rank_d = rank_d
+        self._scratch = threading.local()
         if "damping" not in postings.arrays:
             postings.arrays["damping"] = damping(postings)
 
@@ -101,7 +103,7 @@ class SearchIndex:
     @classmethod
     def open(cls, folder: Path) -> "SearchIndex":
         """Open a saved index; its lists stay on disk until they are read."""
-        names, ranks = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("names", "ranks"))
+        names, ranks = (mapped(folder / f"{name}.npy") for name in ("names", "ranks"))
         index = cls.__new__(cls)
         index._set(names, Postings.open(folder), ranks)
         return index
@@ -123,6 +125,9 @@ class SearchIndex:
         if not lists or k < 1:
             return []
         documents, scores = self._candidates(lists, k)
+        if len(documents) > k:
+            best = scores >= np.partition(scores, -k)[-k]
+            documents, scores = documents[best], scores[best]
         order = np.lexsort((self._rank_d[documents], -scores))[:k]
         names = self._names[documents[order]].tolist()
         return list(zip(names, spread(scores[order]), strict=True))
@@ -139,28 +144,42 @@ class SearchIndex:
             found.append(_List(documents, damping_p, np.float32(count) * np.float32(np.log(1 + ratio))))
         return sorted(found, key=lambda entry: len(entry.documents))
 
-    def _candidates(self, lists: list[_List], k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def _candidates(self, lists: list[_List], k: int) -> tuple[Ints, npt.NDArray[np.float32]]:
         """Score every document that may be among the best k."""
-        scores_d = np.zeros(len(self._names))
+        scores_d, done = self._cleared(), 0.0
+        seen: Ints = np.empty(0, np.int32)
+        rest = [sum(entry.bound for entry in lists[number:]) for number in range(len(lists))]
         for number, entry in enumerate(lists):
-            if number and len(entry.documents) > LONG_LIST:
-                documents = _hopeful(scores_d, sum(other.bound for other in lists[number:]), k)
+            if rest[number] < done and len(entry.documents) > LONG_LIST:
+                documents = _hopeful(scores_d, seen, rest[number], k)
                 if documents is not None:
-                    return _look_up(scores_d, documents, lists[number:])
+                    documents, scores = _look_up(scores_d, documents, lists[number:], k)
+                    break
+            seen = np.concatenate([seen, entry.documents[scores_d[entry.documents] == 0]])
             scores_d[entry.documents] += entry.gains()
-        documents = np.flatnonzero(scores_d)
-        return documents, scores_d[documents].astype(np.float32)
+            done += entry.bound
+        else:
+            documents, scores = seen, scores_d[seen]
+        scores_d[seen] = 0
+        return documents, scores.astype(np.float32)
+
+    def _cleared(self) -> Scores:
+        """Return this thread's array of scores, which is kept at 0 between searches."""
+        if not hasattr(self._scratch, "scores_d"):
+            self._scratch.scores_d = np.zeros(len(self._names))
+        scores_d: Scores = self._scratch.scores_d
+        return scores_d
 
 
-def _hopeful(scores_d: Scores, rest: float, k: int) -> npt.NDArray[np.int64] | None:
+def _hopeful(scores_d: Scores, seen: Ints, rest: float, k: int) -> Ints | None:
     """Return the documents that can still be among the best k; None if one that has no score yet can.
 
     Args:
         scores_d: Scores so far.
+        seen: The documents that have one.
         rest: The most that a document can still gain.
         k: How many are wanted.
     """
-    seen = np.flatnonzero(scores_d)
     if len(seen) < k:
         return None
     scores = scores_d[seen]
@@ -168,17 +187,19 @@ def _hopeful(scores_d: Scores, rest: float, k: int) -> npt.NDArray[np.int64] | N
     return seen[scores + rest >= threshold] if rest < threshold else None
 
 
-def _look_up(
-    scores_d: Scores, documents: npt.NDArray[np.int64], lists: list[_List]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Complete the scores of these documents alone."""
+def _look_up(scores_d: Scores, documents: Ints, lists: list[_List], k: int) -> tuple[Ints, Scores]:
+    """Complete the scores of these documents alone, and drop on the way those that fall too far behind."""
+    documents = np.sort(documents)  # needles in order are found several times as fast
     scores = scores_d[documents]
-    wanted = documents.astype(np.int32)
+    rest = sum(entry.bound for entry in lists)
     for entry in lists:
-        at = np.minimum(np.searchsorted(entry.documents, wanted), len(entry.documents) - 1)
-        hit = entry.documents[at] == wanted
+        at = np.minimum(np.searchsorted(entry.documents, documents), len(entry.documents) - 1)
+        hit = np.flatnonzero(entry.documents[at] == documents)
         scores[hit] += entry.gains(at[hit])
-    return documents, scores.astype(np.float32)
+        rest -= entry.bound
+        hopeful = scores + rest >= np.partition(scores, -k)[-k] - MARGIN
+        documents, scores = documents[hopeful], scores[hopeful]
+    return documents, scores
 
 
 def damping(postings: Postings, out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
