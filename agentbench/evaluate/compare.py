@@ -9,6 +9,7 @@ than the number of sides that are better than it beyond chance, and at worst lea
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -178,14 +179,16 @@ def _pair(a: Side, b: Side, metric: Metric) -> Pair:
 
 def _improvement(a: Side, b: Side, metric: Metric, tasks: Sequence[str]) -> float:
     sign = 1.0 if HIGHER_IS_BETTER[metric] else -1.0
-    sides = [[outcomes for run in side.runs for outcomes in [run.outcomes(metric)]] for side in (a, b)]
-    chances = []
+    theirs, ours = ([run.outcomes(metric) for run in side.runs] for side in (a, b))
+    by_shape = defaultdict(list)  # tasks with equal numbers of attempts are compared in one go
     for task in tasks:
-        ours, theirs = (
-            [sign * value for outcomes in side for value in outcomes[task]] for side in (sides[1], sides[0])
-        )
-        chances.append(float(probability_of_improvement(np.array([ours]).T, np.array([theirs]).T)))
-    return math.fsum(chances) / len(chances)
+        columns = [[sign * value for run in runs for value in run[task]] for runs in (ours, theirs)]
+        by_shape[tuple(map(len, columns))].append(columns)
+    chances = [
+        len(group) * float(probability_of_improvement(*(np.transpose(side) for side in zip(*group, strict=True))))
+        for group in by_shape.values()
+    ]
+    return math.fsum(chances) / len(tasks)
 
 
 def _mcnemar(a: Side, b: Side, metric: Metric, aligned: Sequence[Sequence[float]]) -> float | None:

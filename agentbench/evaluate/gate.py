@@ -229,6 +229,8 @@ def _judge(name: str, run: Evidence, compared: Compared | None, rule: Rule) -> J
 
 
 def _unmet(run: Evidence, fail_under: Mapping[str, float]) -> list[str]:
+    if not fail_under:
+        return []
     summary = summarise(run.plan, list(run.rows.values()))
     summary |= {"success_low": summary["low"], "success_high": summary["high"]}
     known = {name: value for name, value in summary.items() if isinstance(value, int | float)}

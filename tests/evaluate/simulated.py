@@ -7,6 +7,7 @@ from typing import Any
 from agentbench.core.records import Planned, RunDirectory, digest, turn_hash, write_json
 from agentbench.core.seeding import generator
 from agentbench.core.types import End, Reply, Trajectory, Turn
+from agentbench.evaluate.evidence import Evidence
 from agentbench.metrics.collect import summarise
 
 LOCK: dict[str, Any] = {
@@ -63,6 +64,26 @@ def write_run(
         status = status or ("complete" if all(row["scored"] for row in rows) else "invalid")
         writer.write_state(status=status, config=CONFIG, summary=summarise(plan, rows), counts={"planned": len(plan)})
     return run.path
+
+
+def in_memory(outcomes: Sequence[Sequence[bool]], *, policy: str = "model") -> Evidence:
+    """What would be read from the run that `write_run` writes, without the disk."""
+    plan = tuple(planned(task, trial) for trial in range(len(outcomes[0])) for task in range(len(outcomes)))
+    lock = {**LOCK, "panel": digest(len(outcomes)), "policy": policy}
+    rows = {
+        episode.key: {
+            "key": episode.key,
+            "scored": True,
+            "end": "terminated",
+            "failure": None,
+            "success": outcomes[episode.seed][episode.trial],
+            "hash": f"{policy} {episode.key}",
+            **dict.fromkeys(("reward", "turns", "invalid", "tokens", "prompt_tokens"), 1),
+            **dict.fromkeys(("env_seconds", "policy_seconds"), 0.0),
+        }
+        for episode in plan
+    }
+    return Evidence(Path(policy), "complete", CONFIG, lock, plan, rows, len(rows))
 
 
 def planned(task: int, trial: int) -> Planned:

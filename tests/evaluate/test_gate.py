@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from agentbench.evaluate.gate import Judged, Rule, exit_code, judge, overall
 from tests.evaluate.simulated import Outcome, draw, write_run
 
 ENV = "echo/3@0:test"
-Outcomes = list[list[Outcome]]
+Outcomes = Sequence[Sequence[Outcome]]
 
 
 def run_of(folder: Path, outcomes: Outcomes, **lock: Any) -> Evidence:
@@ -29,7 +30,7 @@ def judged(folder: Path, before: Outcomes, after: Outcomes, rule: Rule | None = 
     return judge({ENV: run_of(folder, after, **lock)}, {ENV: baseline}, rule or Rule())[0]
 
 
-def wins(count: int, tasks: int, trials: int = 1) -> Outcomes:
+def wins(count: int, tasks: int, trials: int = 1) -> list[list[Outcome]]:
     return [[task < count] * trials for task in range(tasks)]
 
 
@@ -76,7 +77,7 @@ def test_a_wider_margin_and_a_larger_alpha_decide_more(tmp_path: Path) -> None:
 
 def test_needed_sizes_are_those_that_the_margin_takes(tmp_path: Path) -> None:
     first, second = draw(1, 100, 4)
-    found = judged(tmp_path, list(map(list, first)), list(map(list, second)))
+    found = judged(tmp_path, first, second)
     assert found.compared is not None
     sizes = found.compared.needed
     assert [size.trials for size in sizes] == [4, 8, 16]
@@ -99,7 +100,9 @@ def test_a_task_that_always_succeeded_and_now_always_fails_is_a_regression(tmp_p
 def test_one_severe_task_among_many_that_are_as_often_lost_as_won_is_no_alarm(tmp_path: Path) -> None:
     before, after = wins(40, 40, 3), wins(40, 40, 3)
     for task in range(20):
-        before[task], after[task] = [[True, False, False], [True, True, False]][:: 1 if task % 2 else -1]
+        fewer: list[Outcome] = [True, False, False]
+        more: list[Outcome] = [True, True, False]
+        before[task], after[task] = (fewer, more) if task % 2 else (more, fewer)
     after[39] = [False] * 3
     found = judged(tmp_path, before, after)
     assert found.compared is not None
@@ -195,7 +198,7 @@ def test_what_was_not_scored_counts_against_the_run(tmp_path: Path) -> None:
 def test_a_reward_is_gated_where_there_is_no_success(tmp_path: Path) -> None:
     path = write_run(tmp_path, wins(50, 100))
     rows = [json.loads(line) for line in (path / "episodes.jsonl").read_text().splitlines()]
-    baseline = {}
+    baseline: dict[str, Measured] = {}
     for loss in (0.0, 0.5):
         text = "".join(json.dumps({**row, "success": None, "reward": row["reward"] * 3 - loss}) + "\n" for row in rows)
         (path / "episodes.jsonl").write_text(text)
@@ -210,7 +213,7 @@ def test_a_reward_is_gated_where_there_is_no_success(tmp_path: Path) -> None:
 
 def test_a_baseline_file_says_what_was_measured(tmp_path: Path) -> None:
     first, second = draw(3, 20, 4)
-    run, other = run_of(tmp_path, list(map(list, first))), run_of(tmp_path, list(map(list, second)))
+    run, other = run_of(tmp_path, first), run_of(tmp_path, second)
     file = tmp_path / "baseline.json"
     write_baseline(file, {ENV: Measured.of(run)})
     assert read_baseline(file) == {ENV: Measured.of(run)}
@@ -257,7 +260,7 @@ def test_the_order_of_tasks_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, outcomes: list[list[bool]], order: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("order")
-    run = run_of(folder, list(map(list, outcomes)))
+    run = run_of(folder, outcomes)
     baseline = Measured.of(run_of(folder, [[not value for value in task] for task in outcomes]))
     tasks = list(baseline.tasks.items())
     order.shuffle(tasks)

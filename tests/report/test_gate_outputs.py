@@ -1,6 +1,8 @@
 """What a gate leaves for others to read: JUnit XML, and what GitHub Actions is told."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -18,10 +20,11 @@ from tests.evaluate.simulated import Outcome, planned, write_run
 
 SCHEMA = xmlschema.XMLSchema(str(Path(__file__).parents[1] / "data" / "junit" / "junit.xsd"))
 HOSTILE = "m\x1b[2J<b>\n::error::owned\n|`x`|%0A&amp;]]>\ufffe"
+Outcomes = Sequence[Sequence[Outcome]]
 RULE = Rule(fail_under={"coverage": 0.5, "success": 0.99})
 
 
-def gate(folder: Path, before: list[list[Outcome]], after: list[list[Outcome]], **lock: str) -> list[Judged]:
+def gate(folder: Path, before: Outcomes, after: Outcomes, **lock: Any) -> list[Judged]:
     baseline = Measured.of(Evidence.load(write_run(folder, before, **lock)))
     run = Evidence.load(write_run(folder, after, status="complete", **lock))
     return judge({run.env: run}, {run.env: baseline}, RULE)
@@ -29,8 +32,8 @@ def gate(folder: Path, before: list[list[Outcome]], after: list[list[Outcome]], 
 
 @pytest.fixture
 def regressed(tmp_path: Path) -> list[Judged]:
-    before: list[list[Outcome]] = [[True] * 3 for _ in range(20)]
-    after: list[list[Outcome]] = [[False] * 3] * 3 + [[None, True, True]] + [[True] * 3] * 16
+    before: Outcomes = [[True] * 3 for _ in range(20)]
+    after: Outcomes = [[False] * 3] * 3 + [[None, True, True]] + [[True] * 3] * 16
     return gate(tmp_path, before, after)
 
 
