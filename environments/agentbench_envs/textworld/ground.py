@@ -83,8 +83,14 @@ class _Grounder:
         for fact in sorted(facts):
             self.by_name.setdefault(fact.name, []).append(fact)
         self.members = {kind: [entity for entity in kinds if logic.is_a(kinds[entity], kind)] for kind in logic.parents}
-        self.changes = [change for rule in logic.rules for change in _changes(rule)]
+        self.changes: dict[str, set[tuple[bool, tuple[str, ...]]]] = {}
+        """What rules do to facts of each name: whether they add it, and the types of its arguments."""
+        for rule in logic.rules:
+            for atom in set(rule.before) ^ set(rule.after):
+                kinds_of = tuple(rule.types[variable] for variable in atom.arguments)
+                self.changes.setdefault(atom.name, set()).add((atom in rule.after, kinds_of))
         self.fluent: dict[tuple[str, ...], bool] = {}
+        self.gained: dict[tuple[str, ...], bool] = {}
         self.tried = 0
 
     def run(self) -> Grounding:
@@ -158,25 +164,23 @@ class _Grounder:
         """Tell whether a rule adds or removes facts like this one."""
         key = (fact.name, *map(self.kinds.__getitem__, fact.arguments))
         if key not in self.fluent:
-            self.fluent[key] = any(self.covers(kinds, key[1:]) for _, kinds in self.named(fact.name))
+            changes = self.changes.get(fact.name, ())
+            self.fluent[key] = any(self.covers(kinds, key[1:]) for _, kinds in changes)
+            self.gained[key] = any(added and self.covers(kinds, key[1:]) for added, kinds in changes)
         return self.fluent[key]
 
     def possible(self, fact: Atom) -> bool:
         """Tell whether a fact holds at the start or can be brought about."""
         if fact in self.facts:
             return True
-        kinds = tuple(map(self.kinds.__getitem__, fact.arguments))
-        return any(added and self.covers(change, kinds) for added, change in self.named(fact.name))
+        return self.may_change(fact) and self.gained[fact.name, *map(self.kinds.__getitem__, fact.arguments)]
 
     def pattern_may_change(self, rule: Rule, atom: Atom) -> bool:
         kinds = [rule.types[variable] for variable in atom.arguments]
         return any(
             len(change) == len(kinds) and all(map(self.logic.related, kinds, change))
-            for _, change in self.named(atom.name)
+            for _, change in self.changes.get(atom.name, ())
         )
-
-    def named(self, name: str) -> list[tuple[bool, tuple[str, ...]]]:
-        return [(added, kinds) for added, changed, kinds in self.changes if changed == name]
 
     def covers(self, pattern: tuple[str, ...], kinds: tuple[str, ...]) -> bool:
         return len(pattern) == len(kinds) and all(map(self.logic.is_a, kinds, pattern))
@@ -185,12 +189,6 @@ class _Grounder:
         self.tried += 1
         if self.tried > MOST_BINDINGS:
             raise UsageError(f"the rules apply to the things of this game in over {MOST_BINDINGS} ways")
-
-
-def _changes(rule: Rule) -> Iterator[tuple[bool, str, tuple[str, ...]]]:
-    """Yield what a rule changes: whether it is added, predicate, types."""
-    for atom in set(rule.before) ^ set(rule.after):
-        yield atom in rule.after, atom.name, tuple(rule.types[variable] for variable in atom.arguments)
 
 
 def _bound(atom: Atom, things: Mapping[str, str]) -> Atom:

@@ -23,6 +23,8 @@ from agentbench.core.errors import UsageError
 MOST_TEXT = 1_000_000
 """Characters of rules; the genuine ones have 12,000 to 40,000."""
 
+MOST_RULES = 1_000
+
 MOST_ATOMS = 64
 """Preconditions, or effects, of one rule."""
 
@@ -195,8 +197,8 @@ class _Reader:
 
     def read_rule(self, rules: dict[str, tuple[list[_Predicate], list[_Predicate]]]) -> None:
         name = self.word()
-        if name in rules:
-            raise UsageError(f"the rules define {name[:40]!r} twice")
+        if name in rules or len(rules) == MOST_RULES:
+            raise UsageError(f"the rules define {name[:40]!r} twice, or are more than {MOST_RULES}")
         self.expect("::")
         before, kept = self.conjunction()
         self.expect("->")
@@ -258,20 +260,24 @@ class _Reader:
             yield Rule(name, old, new, types, self.commands.get(name))
 
     def expand(self, predicates: Iterable[_Predicate]) -> Iterator[_Predicate]:
-        waiting = [(predicate, 0) for predicate in predicates][::-1]
+        waiting = list(predicates)[::-1]
+        replaced = 0
         while waiting:
-            predicate, depth = waiting.pop()
+            predicate = waiting.pop()
             alias = self.aliases.get(Atom(predicate.atom.name, predicate.kinds))
             if alias is None:
                 yield predicate
                 continue
-            if depth == len(self.aliases) or len(waiting) > MOST_ATOMS:
-                raise UsageError(f"the predicate {predicate.atom.name[:40]!r} is defined by itself")
+            replaced += 1
+            if replaced > MOST_ATOMS:
+                raise UsageError(
+                    f"the predicate {predicate.atom.name[:40]!r} is defined by itself, or by too many others"
+                )
             pattern, meaning = alias
             given = dict(zip(pattern.arguments, predicate.atom.arguments, strict=True))
             for atom, kinds in reversed(meaning):
                 arguments = tuple(given.get(variable, variable) for variable in atom.arguments)
-                waiting.append((_Predicate(Atom(atom.name, arguments), kinds), depth + 1))
+                waiting.append(_Predicate(Atom(atom.name, arguments), kinds))
 
     def take(self) -> str:
         token = self.tokens[self.at]
