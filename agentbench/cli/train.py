@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentbench.core.errors import Interrupted, UsageError
+from agentbench.core.errors import Interrupted, PrerequisiteError, UsageError
 
 
 def train(
@@ -143,12 +143,11 @@ def _put(values: dict[str, Any], setting: str) -> None:
 
 def _draw(run: Path) -> None:
     from agentbench.cli.console import say
+    from agentbench.report.curves import draw_run
 
     try:
-        from agentbench.report.curves import draw_run
-
         files = draw_run(run)
-    except ModuleNotFoundError as error:
-        say(f"no curves: {error.name} is missing, install AgentBench with the extra [report]")
+    except PrerequisiteError as error:
+        say(f"no curves: {error}")
         return
     say(f"curves: {', '.join(str(file) for file in files if file.suffix == '.png')}")

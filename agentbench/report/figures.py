@@ -132,6 +132,8 @@ def draw_lines(
             axes.xaxis.set_major_formatter("{x:.0f}")
         else:
             _whole_numbers(axes.xaxis)
+        if all(value == 0 for line in series for value in line.y):
+            axes.set_ylim(-0.02, 1)
         if len({line.label for line in series if line.label}) > 1:
             _legend(axes)
         return _finish(name, title, caption, _describe(title, series, y, rate=rate), figure)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from agentbench.metrics.stats import mean_interval, success_interval
+from agentbench.metrics.stats import Estimate, mean_interval, success_interval
 from agentbench.report.figures import Drawing, Series, draw_bars, draw_lines
 from agentbench.report.runs import Episode, Evaluation
 
@@ -85,11 +85,11 @@ def entropy_figures(traces: Sequence[Traces]) -> list[Drawing]:
         ),
         ("turns-invalid", "Invalid actions by turn", [t.invalid_by_turn for t in traces], "turn of the episode", ""),
     )
-    caption = "Mean over the tasks that came so far, with its t interval; 1 is the first."
+    caption = "Mean over the tasks that came so far, with its 95 % interval; 1 is the first."
     drawings = []
     for name, title, values, x, y in wanted:
         lines = [
-            _over_tasks(t.run.label, by, colour)
+            _over_tasks(t.run.label, by, colour, rate=not y)
             for colour, (t, by) in enumerate(zip(traces, values, strict=True))
             if by
         ]
@@ -99,15 +99,21 @@ def entropy_figures(traces: Sequence[Traces]) -> list[Drawing]:
     return drawings
 
 
-def _over_tasks(label: str, values: Values, colour: int) -> Series:
+def _over_tasks(label: str, values: Values, colour: int, *, rate: bool) -> Series:
     """Return the mean over tasks at each index, with its interval."""
     indices = sorted(values)
-    bands = [mean_interval([_mean(of_task) for of_task in values[index].values()]) for index in indices]
-    # Neither an entropy nor a rate is below 0; a single task has no interval.
+    bands = [_band(list(values[index].values()), rate=rate) for index in indices]
+    # No entropy is below 0; a single task has no interval.
     low = [max(band.low, 0.0) if math.isfinite(band.low) else band.mean for band in bands]
     high = [band.high if math.isfinite(band.high) else band.mean for band in bands]
     x = [index + 1 for index in indices]
     return Series(label, x, [band.mean for band in bands], low, high, colour, points=True)
+
+
+def _band(values: Sequence[Sequence[float]], *, rate: bool) -> Estimate:
+    """Return the interval of a mean over tasks, from the values of each task."""
+    means = [_mean(of_task) for of_task in values]
+    return success_interval(means, trials=max(map(len, values))) if rate else mean_interval(means)
 
 
 def _success_by_turn(run: Evaluation, colour: int) -> Series:

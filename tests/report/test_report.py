@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import unescape
 from pathlib import Path
 
@@ -111,8 +111,14 @@ def test_hostile_episodes_change_nothing_but_themselves(tmp_path: Path) -> None:
     assert own[0] == own[1]
 
 
+def remove(paths: Iterable[Path]) -> None:
+    for path in list(paths):
+        if path.is_file():
+            path.unlink()
+
+
 BROKEN: dict[str, Callable[[Path], object]] = {
-    "an empty directory": lambda run: [file.unlink() for file in sorted(run.rglob("*")) if file.is_file()],
+    "an empty directory": lambda run: remove(run.rglob("*")),
     "a broken run.json": lambda run: (run / "run.json").write_text("{"),
     "an empty run.json": lambda run: (run / "run.json").write_text("{}"),
     "a list for a run.json": lambda run: (run / "run.json").write_text("[]"),
@@ -121,7 +127,7 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "no episodes": lambda run: (run / "episodes.jsonl").write_text(""),
     "a broken row": lambda run: (run / "episodes.jsonl").write_text("nonsense\n"),
     "a row that says nothing": lambda run: (run / "episodes.jsonl").write_text("{}\n"),
-    "no trajectories": lambda run: [shard.unlink() for shard in (run / "trajectories").iterdir()],
+    "no trajectories": lambda run: remove((run / "trajectories").iterdir()),
     "a cut trajectory": lambda run: [s.write_bytes(s.read_bytes()[:50]) for s in (run / "trajectories").iterdir()],
 }
 
