@@ -148,8 +148,10 @@ def _text(x: float, y: float, text: str, anchor: str, colour: str, more: str = "
     return f"<text {place}>{escape(plain(text))}</text>"
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= 26 else f"{label[:25]}…"
+def _short(label: str, limit: int = 24) -> str:
+    """Cut a long label in its middle: what tells it from others is often at its end."""
+    half = limit // 2
+    return label if len(label) <= limit else f"{label[: limit - half - 1]}…{label[-half:]}"
 
 
 def _svg(height: int, inner: str) -> str:
