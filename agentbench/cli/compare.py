@@ -95,7 +95,8 @@ def _evaluations(named: Sequence[Named], metric: str, alpha: float, files: Seque
         different = partings.shared - partings.identical
         lines.append(f"{partings.identical} of {partings.shared} episodes are equal in every turn, {different} part")
     _say(lines, comparison, tables)
-    _write(files, title, list(chapters(comparison, partings)) if files else [], records)
+    lead = f"Evaluations of one panel, compared by {metric}, paired by task."
+    _write(files, title, lead, list(chapters(comparison, partings)) if files else [], records)
     _finish(records, json=json)
     if len(comparison.sides) == 1:
         raise UsageError(f"the runs are not comparable: {_fields(comparison)}")
@@ -117,6 +118,7 @@ def _training(named: Sequence[Named], alpha: float, files: Sequence[Path], *, js
     from agentbench.report.algorithms import (
         algorithm_chapters,
         compare_algorithms,
+        doubts,
         group_algorithms,
         pairs_table,
         ranking,
@@ -139,9 +141,10 @@ def _training(named: Sequence[Named], alpha: float, files: Sequence[Path], *, js
         _finish([{"verdict": "not comparable", **empty, "b": pair.b.name} for pair in against], json=json)
         raise
     records = [record_algorithm(pair, alpha) for pair in against]
-    _say([], None, [pairs_table(against, alpha), ranking(algorithms, pairs, alpha)])
+    _say(doubts(algorithms), None, [pairs_table(against, alpha), ranking(algorithms, pairs, alpha)])
     title = f"{' and '.join(one.name for one in algorithms)} on {trained[0].env}"
-    _write(files, title, list(algorithm_chapters(algorithms, pairs, alpha)) if files else [], records)
+    lead = f"{len(trained)} training runs, compared by success on the valid panel after the last update."
+    _write(files, title, lead, list(algorithm_chapters(algorithms, pairs, alpha)) if files else [], records)
     _finish(records, json=json)
 
 
@@ -164,7 +167,9 @@ def _say(lines: Iterable[str], comparison: "Comparison | None", tables: "Sequenc
         say(f"{name} is not comparable: {said(fields)}")
 
 
-def _write(files: Sequence[Path], title: str, chapters: "Sequence[Chapter]", records: Sequence[object]) -> None:
+def _write(
+    files: Sequence[Path], title: str, lead: str, chapters: "Sequence[Chapter]", records: Sequence[object]
+) -> None:
     import json as encoder
 
     from agentbench.cli.console import say
@@ -173,9 +178,9 @@ def _write(files: Sequence[Path], title: str, chapters: "Sequence[Chapter]", rec
 
     for file in files:
         if file.suffix == ".html":
-            write_page(file, title, "A comparison of runs on one panel.", chapters)
+            write_page(file, title, lead, chapters)
         elif file.suffix == ".md":
-            write_markdown(file, title, "A comparison of runs on one panel.", chapters)
+            write_markdown(file, title, lead, chapters)
         else:
             write_text(file, encoder.dumps(records, indent=2) + "\n")
         say(f"written: {file}")

@@ -5,6 +5,7 @@ grows with their number and with their noise. Runs of one algorithm are those th
 differ in more than the seed, that is said.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from agentbench.metrics.bootstrap import iqm
 from agentbench.metrics.labels import Unpaired, unpaired
 from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
 from agentbench.metrics.stats import holm
-from agentbench.report.chapters import Block, Chapter
+from agentbench.report.chapters import Chapter
 from agentbench.report.compare import chance
 from agentbench.report.curves import Group, entropy_curves, outcome_curves
 from agentbench.report.runs import Training
@@ -145,7 +146,7 @@ def pairs_table(pairs: Sequence[Versus], alpha: float) -> Table:
 def algorithm_chapters(algorithms: Sequence[Algorithm], pairs: Sequence[Versus], alpha: float) -> Iterator[Chapter]:
     """Yield what the comparison says, the answer first."""
     groups = [Group(_label(one), list(one.runs), colour) for colour, one in enumerate(algorithms)]
-    yield Chapter("Answer", [pairs_table(pairs, alpha), *_doubts(algorithms)])
+    yield Chapter("Answer", [pairs_table(pairs, alpha), *doubts(algorithms)])
     yield Chapter("Ranking", [ranking(algorithms, pairs, alpha)])
     yield Chapter("Curves", [*outcome_curves(groups), *entropy_curves(groups)])
     rows: list[list[Value]] = [
@@ -184,10 +185,15 @@ def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     return sorted(k for k in first.keys() | second.keys() if canonical(first.get(k)) != canonical(second.get(k)))
 
 
-def _doubts(algorithms: Sequence[Algorithm]) -> Iterator[Block]:
-    fewest = min(len(one.runs) for one in algorithms)
+def doubts(algorithms: Sequence[Algorithm]) -> Iterator[str]:
+    """Yield what stands against trusting a comparison of these runs."""
+    fewest, second = sorted(len(one.runs) for one in algorithms)[:2]
     if fewest < SEEDS:
-        yield f"With {fewest} training runs of an algorithm an interval means little; train at least {SEEDS}."
+        least = (2 if fewest == second else 1) / math.comb(fewest + second, fewest)
+        yield (
+            f"With {fewest} training runs of an algorithm an interval means little, and no p-value can be smaller than "
+            f"{min(1.0, least):.2g}; train at least {SEEDS} of each."
+        )
     for one in algorithms:
         first = one.runs[0].state["config"]
         fields = {field for run in one.runs[1:] for field in differing(first, run.state["config"])} - {"seed", "out"}

@@ -51,7 +51,7 @@ def write_junit(path: Path, judged: Sequence[Judged], rule: Rule, *, inconclusiv
 
 
 def _suite(number: int, judged: Judged, rule: Rule, *, inconclusive_fails: bool) -> ET.Element:
-    cases = [*_questions(judged, rule, inconclusive_fails=inconclusive_fails), *_tasks(judged, rule)]
+    cases = [*_questions(judged, rule, inconclusive_fails=inconclusive_fails), *_tasks(judged)]
     outcomes = [case.outcome for case in cases]
     suite = ET.Element(
         "testsuite",
@@ -104,10 +104,9 @@ def _questions(judged: Judged, rule: Rule, *, inconclusive_fails: bool) -> Itera
         yield Case(f"{name} is at least {least:g}", 0.0, "failure" if unmet else "", "; ".join(unmet))
 
 
-def _tasks(judged: Judged, rule: Rule) -> Iterator[Case]:
+def _tasks(judged: Judged) -> Iterator[Case]:
     compared, run = judged.compared, judged.run
-    alarm = compared is not None and compared.p_severe <= rule.alpha * (1 + 1e-9)
-    severe = set(compared.severe) if compared is not None and alarm else set()
+    severe = set(compared.severe) if compared is not None and compared.guarded else set()
     keys: dict[str, list[str]] = {}
     for planned in run.plan:
         keys.setdefault(planned.task, []).append(planned.key)
