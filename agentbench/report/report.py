@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import NamedTuple
 
 from agentbench.core.errors import RecordError, UsageError
@@ -14,7 +15,7 @@ from agentbench.metrics.stats import wilson
 from agentbench.report.curves import entropy_curves, group_runs, health_curves, outcome_curves
 from agentbench.report.figures import Drawing
 from agentbench.report.outcomes import Traces, entropy_figures, outcome_figures, read_traces
-from agentbench.report.page import Section, document, figure, grid, note, paragraph, show_table, tiles
+from agentbench.report.page import Section, code, document, figure, grid, note, paragraph, show_table, tiles
 from agentbench.report.player import show_player
 from agentbench.report.runs import Evaluation, Run, Training, choose, evenly, read_episodes, read_runs
 from agentbench.report.tables import Cell, Table, as_cell, interval, markdown, number, percent, seconds
@@ -44,6 +45,8 @@ class Content(NamedTuple):
     tables: Sequence[Table] = ()
     drawings: Sequence[Drawing] = ()
     notes: Sequence[str] = ()
+    files: Sequence[tuple[str, str]] = ()
+    """Texts to fold away: name and contents."""
 
 
 def write_report(paths: Sequence[Path], page: Path, *, episodes: int = EPISODES, show: Sequence[str] = ()) -> Written:
@@ -110,7 +113,8 @@ def _contents(runs: Sequence[Run]) -> Iterator[Content]:
             "Within episodes", "Within", drawings=entropy_figures(traces), notes=[_sampled(trace) for trace in traces]
         )
         yield Content("Tasks", "Tasks", tables=[_tasks(run) for run in evaluations], notes=_left_out(evaluations))
-    yield Content("Circumstances", "Lock", _LOCK, tables=[_circumstances(run) for run in runs])
+    tables, files = [_circumstances(run) for run in runs], [file for run in runs for file in _configuration(run)]
+    yield Content("Circumstances", "Lock", _LOCK, tables=tables, files=files)
     yield Content("What the numbers mean", "Glossary", tables=[_glossary(evaluations, trained)])
 
 
@@ -223,8 +227,9 @@ def _tasks(run: Evaluation) -> Table:
 
 def _shown_tasks(by_task: dict[str, list[Row]]) -> list[str]:
     """Choose the tasks of a table: evenly among the unsolved and the solved, where they are too many."""
-    solved = [task for task, rows in by_task.items() if rows and all(row["success"] for row in rows)]
-    others = [task for task in by_task if task not in set(solved)]
+    is_solved = {task: bool(rows) and all(row["success"] for row in rows) for task, rows in by_task.items()}
+    solved = [task for task in by_task if is_solved[task]]
+    others = [task for task in by_task if not is_solved[task]]
     room = max(TASKS // 2, TASKS - len(solved))
     shown = {*evenly(others, room), *evenly(solved, max(TASKS - len(others), TASKS - room))}
     return [task for task in by_task if task in shown]
@@ -266,6 +271,12 @@ def _circumstances(run: Run) -> Table:
     return Table(run.label, ("field", "value"), rows)
 
 
+def _configuration(run: Run) -> Iterator[tuple[str, str]]:
+    path = run.run.path / "config.toml"
+    if path.is_file():
+        yield f"config.toml of {run.label}", path.read_text(encoding="utf-8", errors="replace")
+
+
 def _command(run: Run) -> str:
     verb = "eval" if isinstance(run, Evaluation) else "train"
     return f"agentbench {verb} --config {shlex.quote(f'{run.run.path.name}/config.toml')}"
@@ -303,6 +314,7 @@ def _section(content: Content) -> Section:
     if content.drawings:
         parts.append(grid(figure(d.inline(), d.caption, alt=d.alt) for d in content.drawings))
     parts += [note(text) for text in content.notes]
+    parts += [code(text, title=name) for name, text in content.files]
     return Section(content.title, parts, content.short)
 
 
@@ -325,6 +337,7 @@ def _markdown(title: str, lead: str, contents: Sequence[Content], folder: str) -
         parts += [f"**{_line(table.title)}**\n\n{markdown(table)}" for table in content.tables]
         parts += [f"![{_line(drawing.title)}]({folder}/{drawing.name}.svg)" for drawing in content.drawings]
         parts += [_line(text) for text in content.notes]
+        parts += [f"{_line(name)}:\n\n{indent(plain(text), '    ')}" for name, text in content.files]
     return "\n\n".join(parts) + "\n"
 
 
