@@ -84,7 +84,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def synthetic(folder: Path, count: int, seed: int) -> None:
+def synthetic(folder: Path, count: int, seed: int, *, batch: int = BATCH) -> None:
     """Build the store of a synthetic catalogue."""
     with closing(_connect(folder)) as database:
 
@@ -92,7 +92,7 @@ def synthetic(folder: Path, count: int, seed: int) -> None:
             made = islice(generate(count, seed), place, None)
             return (Row(each.product, each.price, list(each.goals), at) for at, each in enumerate(made, place + 1))
 
-        _products(folder, database, rows, total=count)
+        _products(folder, database, rows, total=count, batch=batch)
         table = [
             (number, part, 0)
             for number, said in database.execute("SELECT number, said FROM products ORDER BY number")
@@ -109,11 +109,11 @@ def _splits(database: sqlite3.Connection) -> Iterator[int]:
         yield from (SPLITS.index(split_of(goal)) for goal in json.loads(said))
 
 
-def genuine(folder: Path, files: Files, goals: Kind) -> None:
+def genuine(folder: Path, files: Files, goals: Kind, *, batch: int = BATCH) -> None:
     """Build the store of a genuine catalogue, with the goals that `catalogue.load` would give it in memory."""
     human = {} if files.human is None else json.loads(files.human.read_text(encoding="utf-8"))
     with closing(_connect(folder)) as database:
-        _attributes(database, files.attributes)
+        _attributes(database, files.attributes, batch)
 
         def rows(place: int) -> Iterator[Row]:
             for entry, end in scan(files.products, place):
@@ -123,7 +123,7 @@ def genuine(folder: Path, files: Files, goals: Kind) -> None:
                     wishes = wishes_of(goals, said, human.get(entry["asin"], []))
                     yield Row(product_of(entry, said), None, [{"wish": wish} for wish in wishes], end)
 
-        _products(folder, database, rows, total=files.products.stat().st_size)
+        _products(folder, database, rows, total=files.products.stat().st_size, batch=batch)
         _goals(folder, database, goals, recorded_rng(goals))
         _index(folder, database)
 
@@ -134,31 +134,33 @@ def _connect(folder: Path) -> sqlite3.Connection:
     return database
 
 
-def _attributes(database: sqlite3.Connection, path: Path) -> None:
+def _attributes(database: sqlite3.Connection, path: Path, batch: int) -> None:
     """Copy the file of attributes into a table, from which they are looked up."""
     place, batches = _place(database, "attributes")
     with _progress("attributes", path.stat().st_size, place) as advance:
         entries = scan(path, place)
-        while batch := list(islice(entries, BATCH)):
-            values = [(asin, json.dumps(body)) for (asin, body), _ in batch]
+        while part := list(islice(entries, batch)):
+            values = [(asin, json.dumps(body)) for (asin, body), _ in part]
             database.executemany("INSERT OR REPLACE INTO attributes VALUES (?, ?)", values)
             batches += 1
-            _commit(database, "attributes", batch[-1].end, batches)
-            advance(batch[-1].end)
+            _commit(database, "attributes", part[-1].end, batches)
+            advance(part[-1].end)
 
 
-def _products(folder: Path, database: sqlite3.Connection, rows: Callable[[int], Iterator[Row]], total: int) -> None:
+def _products(
+    folder: Path, database: sqlite3.Connection, rows: Callable[[int], Iterator[Row]], *, total: int, batch: int
+) -> None:
     """Read products, batch by batch, from where an earlier attempt was stopped."""
     (folder / "blocks").mkdir(exist_ok=True)
     place, batches = _place(database, "products")
     with _progress("products", total, place) as advance:
         source = rows(place)
-        while batch := list(islice(source, BATCH)):
-            kept = [row for row in batch if _insert(database, row)]
+        while part := list(islice(source, batch)):
+            kept = [row for row in part if _insert(database, row)]
             collect(document(row.product) for row in kept).save(folder / "blocks" / f"{batches:06}.npz")
             batches += 1
-            _commit(database, "products", batch[-1].place, batches)
-            advance(batch[-1].place)
+            _commit(database, "products", part[-1].place, batches)
+            advance(part[-1].place)
 
 
 def _insert(database: sqlite3.Connection, row: Row) -> bool:

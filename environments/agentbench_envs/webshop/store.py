@@ -53,17 +53,18 @@ def load_store(files: Files, goals: Kind, cache: Path | None) -> Catalogue:
     key = hashlib.sha256(json.dumps([FORMAT, goals, stamp]).encode()).hexdigest()[:12]
     folder = cache_folder(cache) / f"{files.products.stem}-{goals}-{key}"
     build.ensure(folder, lambda: build.genuine(folder, files, goals))
-    return _open(folder, every_word)
+    return open_store(folder)
 
 
 def synthetic_store(count: int, seed: int, cache: Path | None) -> tuple[Catalogue, Sequence[int]]:
     """Open the store of a synthetic catalogue, built first if it is not there yet; return the goals' splits with it."""
     folder = cache_folder(cache) / f"synthetic-{count}-{seed}-v{VERSION}.{FORMAT}"
     build.ensure(folder, lambda: build.synthetic(folder, count, seed))
-    return _open(folder, nouns), np.load(folder / "splits.npy", mmap_mode="r")
+    return open_store(folder, nouns), np.load(folder / "splits.npy", mmap_mode="r")
 
 
-def _open(folder: Path, tagger: Tagger) -> Catalogue:
+def open_store(folder: Path, tagger: Tagger = every_word) -> Catalogue:
+    """Open a store that is whole."""
     rows = _Rows(folder / "catalogue.sqlite")
     return Catalogue(
         StoredProducts(rows), StoredPrices(rows), StoredGoals(rows, folder), SearchIndex.open(folder / "index"), tagger

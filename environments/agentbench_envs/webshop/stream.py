@@ -12,6 +12,7 @@ CHUNK: Final = 1 << 20
 """Bytes read at a time."""
 
 _BLANKS = " \t\n\r"
+_DELIMITERS: Final = frozenset(_BLANKS + ",:]}")
 _DECODER = json.JSONDecoder()
 
 
@@ -33,18 +34,19 @@ def elements(path: Path) -> Iterator[Any]:
     return (element.value for element in scan(path))
 
 
-def scan(path: Path, start: int = 0) -> Iterator[Element]:
+def scan(path: Path, start: int = 0, *, chunk: int = CHUNK) -> Iterator[Element]:
     """Yield elements with their positions.
 
     Args:
         path: A UTF-8 file that holds one list or one object.
         start: Where an earlier element ended; 0 is the beginning of the file.
+        chunk: Bytes to read at a time.
 
     Raises:
         UsageError: The file is not the JSON of a list or an object.
     """
     with path.open("rb") as file:
-        text = _Text(file)
+        text = _Text(file, chunk)
         keyed = text.next() == "{"
         if text.position == 0 and not text.peek("[{"):
             raise UsageError(f"{path} holds no JSON list or object")
@@ -55,7 +57,7 @@ def scan(path: Path, start: int = 0) -> Iterator[Element]:
         while True:
             while text.peek(","):
                 text.skip(1)
-            if text.peek("]}") or not text.next():
+            if text.peek("}" if keyed else "]") or not text.next():
                 if not text.next():
                     raise UsageError(f"{path} ends before its list does, at byte {text.position}")
                 return
@@ -65,8 +67,9 @@ def scan(path: Path, start: int = 0) -> Iterator[Element]:
 class _Text:
     """The part of a file that is being looked at."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, chunk: int) -> None:
         self._file = file
+        self._chunk = chunk
         self.seek(0)
 
     def seek(self, position: int) -> None:
@@ -105,8 +108,8 @@ class _Text:
                 if not self._more():
                     raise UsageError(f"{path} is no JSON near byte {self.position}: {error.msg}") from error
                 continue
-            # A number at the edge of the buffer may go on behind it.
-            if end < len(self._buffer) or not self._more():
+            # What looks like a number may go on behind the buffer.
+            if self._buffer[end : end + 1] in _DELIMITERS or not self._more():
                 self.skip(end - self._at)
                 return value
 
@@ -118,7 +121,7 @@ class _Text:
 
     def _more(self) -> bool:
         """Read on; what was read already is dropped."""
-        chunk = self._file.read(CHUNK)
+        chunk = self._file.read(self._chunk)
         self._buffer = self._buffer[self._at :] + self._decoder.decode(chunk, final=not chunk)
         self._at = 0
         return bool(chunk)

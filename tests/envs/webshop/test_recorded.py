@@ -44,7 +44,7 @@ def test_recorded_sessions_replay_exactly(golden: Path, shop_files: Path) -> Non
             steps += 1
         bought = recorded.get("purchase")
         assert (session.purchase is None) == (bought is None)
-        if session.purchase is not None:
+        if session.purchase is not None and bought is not None:
             assert session.purchase.reward == bought["reward"]
             assert session.purchase.details == bought["info"]
             assert session.purchase.options == bought["options"]
