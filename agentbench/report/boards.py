@@ -173,7 +173,7 @@ def as_json(board: Board, placed: Sequence[Standing]) -> str:
 
 def table_of(standing: Standing) -> Table:
     """Return a standing as a table."""
-    return Table(standing.title, COLUMNS, [_cells(place) for place in standing.places])
+    return Table(f"Ranks and scores: {standing.title}", COLUMNS, [_cells(place) for place in standing.places])
 
 
 def pairs_of(standing: Standing) -> Table:
@@ -183,7 +183,7 @@ def pairs_of(standing: Standing) -> Table:
     columns = ("A", "B", f"B − A{unit} [95 %]", "p (Holm)", f"80 % power would show{unit}", "Verdict")
     comparison = standing.comparison
     if comparison is None:
-        return Table("Paired tests, task by task", columns, [])
+        return Table(f"Paired tests: {standing.title}", columns, [])
     scale, digits = (100, 1) if unit else (1, 3)
     rows: list[list[tables.Value]] = [
         [
@@ -196,7 +196,7 @@ def pairs_of(standing: Standing) -> Table:
         ]
         for pair in comparison.pairs
     ]
-    return Table("Paired tests, task by task", columns, rows)
+    return Table(f"Paired tests: {standing.title}", columns, rows)
 
 
 def _scaled(pair: Pair, scale: int, digits: int) -> Cell:
@@ -224,7 +224,7 @@ def commands_of(standing: Standing) -> Table:
         ]
         for row in (place.row for place in standing.places)
     ]
-    return Table("What each row was made with", columns, rows)
+    return Table(f"What each row was made with: {standing.title}", columns, rows)
 
 
 def reported_of(board: Board) -> Table:
