@@ -34,6 +34,7 @@ VERBS = {
     "power": Verb("power:power", "Say how many tasks and trials a difference needs, and what they cost."),
     "compare": Verb("compare:compare", "Say which of several runs is better, and how sure that is."),
     "gate": Verb("gate:gate", "Compare a checkpoint with a baseline: regressed, ok or inconclusive."),
+    "protocols": Verb("protocols:protocols", "Play one policy under every protocol of an environment."),
     "envs": Verb("envs:app", "List, describe, check and begin environments."),
     "model": Verb("model:app", "Make small models."),
     "serve": Verb("serve:serve", "Serve an environment to another process."),
