@@ -1,4 +1,4 @@
-"""What the tests of environments share: an interpreter of its own for the genuine TextWorld."""
+"""What variants need and a clean clone does not have: data of ALFWorld, an interpreter with the genuine TextWorld."""
 
 import fcntl
 import os
@@ -10,10 +10,21 @@ from pathlib import Path
 import pytest
 
 from agentbench.remote.interpreter import missing, variable
+from tests.envs.alfworld.games import write_games
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-textworld"
 PACKAGE = "textworld==1.7.0"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def alfworld_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in the layout of ALFWorld's data, with recorded problems of the original's engine in it."""
+    folder = tmp_path_factory.mktemp("alfworld-data")
+    write_games(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ALFWORLD_DATA", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,10 @@
 """Our own rooms and tasks, drawn at a seed: the original's six kinds of task in furniture of our making.
 
-A *template* is a kind of room with a number of each kind of receptacle; a *scene* fills one with objects and asks for
-something. Contents decide the split, not seeds: a hash of the template sends one template in five to `test-unseen`
-and nowhere else; the scenes of the others go to `train`, `valid` and `test-seen` by a hash of everything in them, up
-to the numbering of equal things. A scene is drawn again until its split fits, and until the planner has found a
-solution of the wanted length.
+A *template* is a kind of room with its receptacles in their places, one of a fixed list; a *scene* fills one with
+objects and asks for something. Contents decide the split, not seeds: a hash of what receptacles there are sends one
+template in five to `test-unseen` and nowhere else; the scenes of the others go to `train`, `valid` and `test-seen` by
+a hash of everything in them, up to the numbering of equal things. A scene is drawn again until its split fits, and
+until the planner has found a solution of the wanted length.
 """
 
 import hashlib
@@ -43,6 +43,9 @@ NUMBERS: Final = ("", "one", "two", "three", "four", "five", "six")
 _TREATMENT: Final = {"clean": ("cleanable", "isclean"), "heat": ("heatable", "ishot"), "cool": ("coolable", "iscool")}
 
 _APPLIANCE: Final = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+
+TEMPLATES: Final = 30
+"""Templates of each kind of room, as many as the original has floor plans."""
 
 MOST_DRAWS: Final = 3_000
 """Draws after which the settings are called impossible."""
@@ -139,7 +142,8 @@ def draw_scene(settings: Settings, seed: int) -> Scene:
     """
     rng = generator("alfworld scene", seed)
     for _ in range(MOST_DRAWS):
-        layout = _layout(settings, rng)
+        room, number = str(rng.choice(settings.rooms)), int(rng.integers(TEMPLATES))
+        layout = _layout(room, number, settings.receptacles, settings.shared, settings.alike)
         if layout is None or (_tenth(_template(layout)) < 2) != (settings.split == "test-unseen"):
             continue
         order = _order(settings, layout, rng)
@@ -159,24 +163,25 @@ def draw_scene(settings: Settings, seed: int) -> Scene:
     raise UsageError(f"none of {MOST_DRAWS:,} scenes fits {settings}; allow other lengths, tasks or rooms")
 
 
-def _layout(settings: Settings, rng: np.random.Generator) -> Layout | None:
-    """Draw a room that one of the tasks can be played in."""
-    room = str(rng.choice(settings.rooms))
+@lru_cache(maxsize=4096)
+def _layout(room: str, number: int, most: int, shared: float, alike: bool) -> Layout | None:
+    """Return one of the templates of a kind of room; None if its fewest receptacles are too many."""
+    rng = generator("alfworld template", room, number)
     kinds: list[str] = []
     optional: list[str] = []
-    for kind, (fewest, most) in ROOMS[room].receptacles.items():
-        number = int(rng.integers(fewest, (most if settings.alike else min(most, 1)) + 1))
+    for kind, (fewest, largest) in ROOMS[room].receptacles.items():
+        count = int(rng.integers(fewest, (largest if alike else min(largest, 1)) + 1))
         kinds += [kind] * fewest
-        optional += [kind] * (number - fewest)
-    if len(kinds) > settings.receptacles:
+        optional += [kind] * (count - fewest)
+    if len(kinds) > most:
         return None
     rng.shuffle(optional)
-    kinds = sorted(kinds + optional[: settings.receptacles - len(kinds)])
+    kinds = sorted(kinds + optional[: most - len(kinds)])
     placed: list[tuple[str, str, str]] = []
-    for number, kind in enumerate(kinds):
-        alone = not placed or rng.random() >= settings.shared
-        location = f"loc_bar_{number + 1:02d}" if alone else placed[int(rng.integers(len(placed)))][2]
-        placed.append((_name(kind, number), kind, location))
+    for index, kind in enumerate(kinds):
+        alone = not placed or rng.random() >= shared
+        location = f"loc_bar_{index + 1:02d}" if alone else placed[int(rng.integers(len(placed)))][2]
+        placed.append((_name(kind, index), kind, location))
     return Layout(room, tuple(placed))
 
 
@@ -280,7 +285,7 @@ def _sentence(settings: Settings, order: Order, rng: np.random.Generator) -> str
 
 def _template(layout: Layout) -> str:
     """Return what is equal exactly for rooms of equal furniture."""
-    return f"{layout.room}: {', '.join(sorted(kind for _, kind, _ in layout.receptacles))}"
+    return f"template: {layout.room}: {', '.join(sorted(kind for _, kind, _ in layout.receptacles))}"
 
 
 def _content(layout: Layout, things: tuple[tuple[str, str, str], ...], order: Order) -> str:
