@@ -1,13 +1,14 @@
-"""What a comparison says, once: chapters of text, tables and figures, shown as a page, as Markdown or on a terminal."""
+"""What a report says, once: chapters of text, tables and figures, shown as a page, as Markdown or on a terminal."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from agentbench.core.errors import RecordError
 from agentbench.core.records import write_text
 from agentbench.report.figures import Drawing
-from agentbench.report.tables import Table, markdown
+from agentbench.report.tables import Table, inline, markdown
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -28,7 +29,13 @@ class Fact(NamedTuple):
     remark: str
 
 
-Block = str | Table | Drawing | Excerpt | Sequence[Fact]
+class Widget(NamedTuple):
+    """HTML of our own making, which only a page can show."""
+
+    html: "Markup"
+
+
+Block = str | Table | Drawing | Excerpt | Widget | Sequence[Fact]
 
 
 class Chapter(NamedTuple):
@@ -36,10 +43,19 @@ class Chapter(NamedTuple):
 
     title: str
     blocks: Sequence[Block]
+    short: str = ""
+    """What the navigation of a page says, where the title is long."""
 
 
-def write_page(path: Path, title: str, lead: str, chapters: Iterable[Chapter]) -> None:
+def write_page(path: Path, title: str, lead: str, chapters: Iterable[Chapter], *, scripts: Sequence[str] = ()) -> None:
     """Write chapters as one self-contained HTML file.
+
+    Args:
+        path: The file.
+        title: Of the page.
+        lead: One sentence under it.
+        chapters: What it says.
+        scripts: What its widgets need, see `page.document`.
 
     Raises:
         PrerequisiteError: The extra `report` is not installed.
@@ -47,8 +63,8 @@ def write_page(path: Path, title: str, lead: str, chapters: Iterable[Chapter]) -
     """
     from agentbench.report.page import Section, document
 
-    sections = [Section(chapter.title, list(_parts(chapter.blocks))) for chapter in chapters]
-    write_text(path, document(title, sections, lead=lead))
+    sections = [Section(chapter.title, list(_parts(chapter.blocks)), chapter.short) for chapter in chapters]
+    write_text(path, document(title, sections, lead=lead, scripts=scripts))
 
 
 def _parts(blocks: Sequence[Block]) -> "Iterator[Markup]":
@@ -66,29 +82,42 @@ def _parts(blocks: Sequence[Block]) -> "Iterator[Markup]":
                 yield code(block.text, title=block.title)
             elif isinstance(block, str):
                 yield paragraph(block)
+            elif isinstance(block, Widget):
+                yield block.html
             elif not isinstance(block, Drawing):
                 yield tiles(block)
 
 
-def write_markdown(path: Path, title: str, lead: str, chapters: Iterable[Chapter]) -> None:
+def write_markdown(path: Path, title: str, lead: str, chapters: Iterable[Chapter]) -> list[Path]:
     """Write chapters as Markdown, with their figures in a folder beside it.
 
+    Returns:
+        The files of the figures.
+
     Raises:
-        RecordError: The file cannot be written.
+        RecordError: A file cannot be written.
     """
-    lines = [f"# {title}", "", lead, ""]
-    figures = path.with_suffix("")
+    lines = [f"# {inline(title)}", "", inline(lead), ""]
+    figures, files = path.with_name(f"{path.stem}-figures"), []
     for chapter in chapters:
-        lines += [f"## {chapter.title}", ""]
+        lines += [f"## {inline(chapter.title)}", ""]
         for block in chapter.blocks:
             if isinstance(block, Table):
-                lines += [block.title, "", markdown(block)]
+                lines += [inline(block.title), "", markdown(block)]
             elif isinstance(block, Excerpt):
-                lines += [block.title, "", *(f"    {line}" for line in block.text.splitlines()), ""]
+                lines += [inline(block.title), "", *(f"    {line}" for line in block.text.splitlines()), ""]
             elif isinstance(block, Drawing):
-                figures.mkdir(parents=True, exist_ok=True)
-                block.save(figures)
-                lines += [f"![{block.alt}]({figures.name}/{block.name}.svg)", "", block.caption, ""]
+                files += _save(block, figures)
+                lines += [f"![{inline(block.alt)}]({figures.name}/{block.name}.svg)", "", inline(block.caption), ""]
             elif isinstance(block, str):
-                lines += [block, ""]
+                lines += [inline(block), ""]
     write_text(path, "\n".join(lines) + "\n")
+    return files
+
+
+def _save(drawing: Drawing, folder: Path) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return drawing.save(folder)
+    except OSError as error:
+        raise RecordError(f"cannot write {folder}: {error.strerror}") from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentbench.core.errors import RecordError
 from agentbench.core.plain import plain
 from agentbench.evaluate.gate import Judged, Rule, overall
-from agentbench.report.tables import Table, Value, interval, markdown, number, percent
+from agentbench.report.tables import Table, Value, inline, interval, markdown, number, percent
 
 ANNOTATIONS = 10
 """GitHub shows that many of a step and drops the rest."""
@@ -47,7 +47,7 @@ def summary(judged: Sequence[Judged], rule: Rule) -> str:
         )
     columns = ("environment", "model", "verdict", "baseline", "now", "change", "p worse", "tasks lost, won")
     heading = f"### agentbench gate: {overall(judged)}\n\n"
-    reasons = "".join(f"- {_text(one.env)}: {_text('; '.join(one.reasons))}\n" for one in judged)
+    reasons = "".join(f"- {inline(one.env)}: {inline('; '.join(one.reasons))}\n" for one in judged)
     rules = f"margin {rule.margin:g}, one-sided alpha {rule.alpha:g}"
     return f"{heading}{markdown(Table('', columns, rows))}\n{reasons}\n{rules}\n"
 
@@ -87,11 +87,6 @@ def _level(judged: Judged) -> str:
 def _flips(judged: Judged) -> str:
     compared = judged.compared
     return "" if compared is None else f"{len(compared.lost)}, {len(compared.won)}"
-
-
-def _text(text: str) -> str:
-    """Write text into Markdown as text."""
-    return markdown(Table("", (text,), ())).splitlines()[0].strip("| ")
 
 
 def _message(text: str) -> str:

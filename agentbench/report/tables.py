@@ -96,12 +96,13 @@ def markdown(table: Table) -> str:
     rows = [[as_cell(value) for value in row] for row in table.rows]
     numeric = [is_numeric([row[i] for row in rows]) for i in range(len(table.columns))]
     rule = ["---:" if right else "---" for right in numeric]
-    lines = [[_inline(name) for name in table.columns], rule, *([_inline(cell.text) for cell in row] for row in rows)]
+    lines = [[inline(name) for name in table.columns], rule, *([inline(cell.text) for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]|#~"} | {"<": "&lt;", "&": "&amp;"})
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
+    """Return text as Markdown that shows it on one line, whatever is in it."""
     return shortened(" ".join(plain(text).split())).translate(_SPECIAL)

@@ -52,7 +52,7 @@ def test_files_are_written_by_their_ending(tmp_path: Path) -> None:
     assert done.code == 0, done
     page, text = (tmp_path / "c.html").read_text(), (tmp_path / "c.md").read_text()
     assert "<i>" not in page and "&lt;i&gt;a" in page
-    assert "b\\|b" in text and (tmp_path / "c" / "changes.svg").exists()
+    assert "b\\|b" in text and (tmp_path / "c-figures" / "changes.svg").exists()
     assert json.loads((tmp_path / "c.json").read_text())[0]["verdict"] == "better"
 
 
