@@ -4,21 +4,18 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from textwrap import indent
 from typing import NamedTuple
 
 from agentbench.core.errors import RecordError, UsageError
-from agentbench.core.plain import plain
-from agentbench.core.records import Row, write_text
+from agentbench.core.records import Row
 from agentbench.metrics.catalogue import FAMILIES, METRICS, Metric
 from agentbench.metrics.stats import wilson
+from agentbench.report.chapters import Chapter, Excerpt, Fact, Widget, write_markdown, write_page
 from agentbench.report.curves import entropy_curves, group_runs, health_curves, outcome_curves
-from agentbench.report.figures import Drawing
 from agentbench.report.outcomes import Traces, entropy_figures, outcome_figures, read_traces
-from agentbench.report.page import Section, code, document, figure, grid, note, paragraph, show_table, tiles
 from agentbench.report.player import show_player
 from agentbench.report.runs import Evaluation, Run, Training, choose, evenly, read_episodes, read_runs
-from agentbench.report.tables import Cell, Table, as_cell, interval, markdown, number, percent, seconds
+from agentbench.report.tables import Cell, Table, as_cell, interval, number, percent, seconds
 
 EPISODES = 40
 """Episodes in the player, over all runs."""
@@ -34,19 +31,6 @@ class Written(NamedTuple):
     page: Path
     markdown: Path
     figures: list[Path]
-
-
-class Content(NamedTuple):
-    """One section before it is a page or Markdown."""
-
-    title: str
-    short: str
-    text: str = ""
-    tables: Sequence[Table] = ()
-    drawings: Sequence[Drawing] = ()
-    notes: Sequence[str] = ()
-    files: Sequence[tuple[str, str]] = ()
-    """Texts to fold away: name and contents."""
 
 
 def write_report(paths: Sequence[Path], page: Path, *, episodes: int = EPISODES, show: Sequence[str] = ()) -> Written:
@@ -67,22 +51,14 @@ def write_report(paths: Sequence[Path], page: Path, *, episodes: int = EPISODES,
         raise UsageError(f"{page} is a folder: name the HTML file to write")
     runs = read_runs(paths)
     chosen = _chosen(runs, episodes, show)
-    contents = list(_contents(runs))
-    player = show_player([episode for run, rows in chosen for episode in read_episodes(run, rows)])
-    title, lead = _title(runs), _lead(runs)
-    sections = [_section(content) for content in contents]
-    of = sum(len(run.episodes) for run in runs)
-    counted = f"{player.episodes} of {of} recorded episodes: failed ones first. Choose others with --show KEY or TASK."
-    sections.insert(-2, Section("Episodes", [note(counted), *player.parts]))
+    chapters = list(_chapters(runs, chosen))
     text = page.with_suffix(".md")
-    folder = page.with_name(f"{page.stem}-figures")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        figures = [file for content in contents for drawing in content.drawings for file in drawing.save(folder)]
+        page.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RecordError(f"cannot write {folder}: {error.strerror}") from error
-    write_text(text, _markdown(title, lead, contents, folder.name))
-    write_text(page, document(title, sections, lead=lead, scripts=["player.js"]))
+        raise RecordError(f"cannot write {page.parent}: {error.strerror}") from error
+    figures = write_markdown(text, _title(runs), _lead(runs), chapters)
+    write_page(page, _title(runs), _lead(runs), chapters, scripts=["player.js"])
     return Written(page, text, figures)
 
 
@@ -97,31 +73,37 @@ def _chosen(runs: Sequence[Run], limit: int, show: Sequence[str]) -> list[tuple[
     return chosen
 
 
-def _contents(runs: Sequence[Run]) -> Iterator[Content]:
+def _chapters(runs: Sequence[Run], chosen: Sequence[tuple[Run, list[Row]]]) -> Iterator[Chapter]:
     evaluations = [run for run in runs if isinstance(run, Evaluation)]
     trained = [run for run in runs if isinstance(run, Training)]
     yield _summary(evaluations, trained)
     if trained:
         groups = group_runs(trained)
-        yield Content("Training curves", "Curves", _bands(trained), drawings=outcome_curves(groups))
-        yield Content("Entropy while training", "Entropy", drawings=entropy_curves(groups))
-        yield Content("Health of the updates", "Health", drawings=health_curves(groups))
+        yield Chapter("Training curves", [_bands(trained), *outcome_curves(groups)], "Curves")
+        yield Chapter("Entropy while training", entropy_curves(groups), "Entropy")
+        yield Chapter("Health of the updates", health_curves(groups), "Health")
     if evaluations:
         traces = [_traced(run) for run in evaluations]
-        yield Content("Outcomes", "Outcomes", drawings=outcome_figures(evaluations))
-        yield Content(
-            "Within episodes", "Within", drawings=entropy_figures(traces), notes=[_sampled(trace) for trace in traces]
-        )
-        yield Content("Tasks", "Tasks", tables=[_tasks(run) for run in evaluations], notes=_left_out(evaluations))
-    tables, files = [_circumstances(run) for run in runs], [file for run in runs for file in _configuration(run)]
-    yield Content("Circumstances", "Lock", _LOCK, tables=tables, files=files)
-    yield Content("What the numbers mean", "Glossary", tables=[_glossary(evaluations, trained)])
+        yield Chapter("Outcomes", outcome_figures(evaluations))
+        yield Chapter("Within episodes", [*map(_sampled, traces), *entropy_figures(traces)], "Within")
+        yield Chapter("Tasks", [*map(_tasks, evaluations), *_left_out(evaluations)])
+    yield _episodes(runs, chosen)
+    files = [file for run in runs for file in _configuration(run)]
+    yield Chapter("Circumstances", [_LOCK, *map(_circumstances, runs), *files], "Lock")
+    yield Chapter("What the numbers mean", [_glossary(evaluations, trained)], "Glossary")
 
 
 _LOCK = "What may change a result, as the lock of each run records it, and the command that repeats the run."
 
 
-def _summary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> Content:
+def _episodes(runs: Sequence[Run], chosen: Sequence[tuple[Run, list[Row]]]) -> Chapter:
+    player = show_player([episode for run, rows in chosen for episode in read_episodes(run, rows)])
+    of = sum(len(run.episodes) for run in runs)
+    counted = f"{player.episodes} of {of} recorded episodes: failed ones first. Choose others with --show KEY or TASK."
+    return Chapter("Episodes", [counted, *map(Widget, player.parts)])
+
+
+def _summary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> Chapter:
     tables = []
     if evaluations:
         tables.append(Table("Evaluations", _EVALUATED, [_evaluated(run) for run in evaluations]))
@@ -131,7 +113,7 @@ def _summary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> 
         "Strict counts every planned episode, errors as failures; scored counts only episodes played to an end; "
         "coverage is the one over the other. Intervals are at 95 %, over tasks."
     )
-    return Content("Summary", "Summary", said, tables=tables)
+    return Chapter("Summary", [list(_headline(tables)), said, *tables])
 
 
 _EVALUATED = (
@@ -271,10 +253,10 @@ def _circumstances(run: Run) -> Table:
     return Table(run.label, ("field", "value"), rows)
 
 
-def _configuration(run: Run) -> Iterator[tuple[str, str]]:
+def _configuration(run: Run) -> Iterator[Excerpt]:
     path = run.run.path / "config.toml"
     if path.is_file():
-        yield f"config.toml of {run.label}", path.read_text(encoding="utf-8", errors="replace")
+        yield Excerpt(f"config.toml of {run.label}", path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _command(run: Run) -> str:
@@ -306,20 +288,8 @@ def _lead(runs: Sequence[Run]) -> str:
     return ", ".join(run.run.path.name for run in runs)
 
 
-def _section(content: Content) -> Section:
-    parts = [paragraph(content.text)] if content.text else []
-    if content.title == "Summary":
-        parts.insert(0, tiles(_headline(content.tables)))
-    parts += [show_table(table) for table in content.tables]
-    if content.drawings:
-        parts.append(grid(figure(d.inline(), d.caption, alt=d.alt) for d in content.drawings))
-    parts += [note(text) for text in content.notes]
-    parts += [code(text, title=name) for name, text in content.files]
-    return Section(content.title, parts, content.short)
-
-
-def _headline(tables: Sequence[Table]) -> Iterator[tuple[str, str, str]]:
-    """Yield the tiles: of a single run its main numbers, of several runs the one that a reader came for."""
+def _headline(tables: Sequence[Table]) -> Iterator[Fact]:
+    """Yield what stands out: of a single run its main numbers, of several runs the one that a reader came for."""
     several = sum(len(table.rows) for table in tables) > 1
     for table in tables:
         shown = _EVALUATED[2:8] if table.columns is _EVALUATED else _TRAINED[3:8]
@@ -327,19 +297,4 @@ def _headline(tables: Sequence[Table]) -> Iterator[tuple[str, str, str]]:
             for name in shown[:1] if several else shown:
                 mean, _, rest = as_cell(row[table.columns.index(name)]).text.partition(" [")
                 ends = f"95 %: [{rest}" if rest else ""
-                yield (str(row[0]), mean, f"{name}; {ends}") if several else (name, mean, ends)
-
-
-def _markdown(title: str, lead: str, contents: Sequence[Content], folder: str) -> str:
-    parts = [f"# {_line(title)}", _line(lead)]
-    for content in contents:
-        parts += [f"## {content.title}", *([content.text] if content.text else [])]
-        parts += [f"**{_line(table.title)}**\n\n{markdown(table)}" for table in content.tables]
-        parts += [f"![{_line(drawing.title)}]({folder}/{drawing.name}.svg)" for drawing in content.drawings]
-        parts += [_line(text) for text in content.notes]
-        parts += [f"{_line(name)}:\n\n{indent(plain(text), '    ')}" for name, text in content.files]
-    return "\n\n".join(parts) + "\n"
-
-
-def _line(text: str) -> str:
-    return " ".join(plain(text).split())
+                yield Fact(str(row[0]), mean, f"{name}; {ends}") if several else Fact(name, mean, ends)
