@@ -37,6 +37,7 @@ def add(
     """Check a run by playing it again, pack its episodes, and put its row on a board."""
     from agentbench.core.records import RunDirectory
     from agentbench.evaluate.bundle import Declaration
+    from agentbench.evaluate.evidence import Evidence
     from agentbench.report.boards import build
     from agentbench.report.leaderboard import add as add_row
     from agentbench.report.leaderboard import add_reproduction
@@ -46,7 +47,7 @@ def add(
         row = add_reproduction(boards, directory, reproduces, by)
     else:
         declared = Declaration(
-            name=name or str(directory.lock["policy"]),
+            name=name or Evidence.load(run).name,
             algorithm=algorithm,
             base=base,
             training=training,

@@ -44,7 +44,7 @@ def replay(run: RunDirectory, *, limit: int | None = None) -> Iterator[Replayed]
         limit: Episodes to replay; None replays all.
 
     Raises:
-        UsageError: The environment is not deterministic, or is here in another version.
+        UsageError: It is a training run, or its environment is not deterministic, or is here in another version.
     """
     plan = {planned.key: planned for planned in run.plan()}
     with Repetition(_setting_of_run(run)) as repetition:
@@ -107,6 +107,8 @@ def setting_of(config: Mapping[str, Any], lock: Mapping[str, Any]) -> Setting:
 
 def _setting_of_run(run: RunDirectory) -> Setting:
     state = run.state
+    if state.get("kind") == "train":
+        raise UsageError(f"{run.path} is a training run; replay an evaluation of one of its checkpoints")
     try:
         return setting_of(state["config"], run.lock)
     except UsageError:

@@ -386,3 +386,18 @@ def test_a_row_of_another_version_of_its_environment_cannot_be_checked_here(
     done = commanded("verify", "--boards", root)
     assert done.code == 4
     assert "what was played is sokoban/tiny@9" in done.err
+
+
+@pytest.mark.parametrize("name", ["</script><b>x</b>", "a | b\n# c", "=1+1", "\x1b[2Jx\u202e", "[a](javascript:x) `b`"])
+def test_a_hostile_name_changes_nothing_but_itself(root: Path, tmp_path: Path, name: str) -> None:
+    rows = len((root / "sokoban" / "README.md").read_text().splitlines())
+    add(root, play(tmp_path / "runs", "echo"), declared(name))
+    build(root)
+    page, table, lines = (
+        (root / "sokoban" / file).read_text() for file in ("leaderboard.html", "README.md", "leaderboard.csv")
+    )
+    assert page.count("</script>") == (root / "sokoban" / "leaderboard.html").read_text().count("<script")
+    assert "<b>x</b>" not in page + table and "\x1b" not in page + table
+    assert len(table.splitlines()) == rows + 2, "one row more in each of two tables"
+    assert not any(cell.startswith("=") for line in lines.splitlines() for cell in line.split(","))
+    assert differences(root) == []
