@@ -23,7 +23,7 @@ from agentbench_envs.webshop.splits import SPLITS, by_content, original_splits, 
 from agentbench_envs.webshop.stock import Catalogue
 from agentbench_envs.webshop.store import synthetic_store
 
-IN_MEMORY: Final = 20_000
+IN_MEMORY: Final = 5_000
 """Synthetic products above which the catalogue is kept on disk."""
 
 MOST_PRODUCTS: Final = 2_000_000

@@ -94,7 +94,7 @@ def test_a_large_synthetic_shop_is_kept_in_the_folder_that_is_asked_for(tmp_path
         open_shop(Stock(products=3))
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match="cannot be written"):
-        open_shop(Stock(products=30_000, cache=str(tmp_path / "file")))
+        open_shop(Stock(products=6_000, cache=str(tmp_path / "file")))
 
 
 JSON = st.recursive(
