@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import textworld
 
 
-def make(request):
+def make(request: dict[str, Any]) -> str:
     """Make a game with `tw-make` unless it is there."""
     path = Path(request["path"])
     if not path.exists():
@@ -22,7 +23,7 @@ def make(request):
     return str(path)
 
 
-def play(request):
+def play(request: dict[str, Any]) -> float:
     """Return seconds per step with admissible commands; time outside `step` is not counted."""
     wanted = textworld.EnvInfos(admissible_commands=True, score=True, won=True, lost=True)
     env = textworld.start(request["path"], wanted)
@@ -38,11 +39,11 @@ def play(request):
     return spent / len(request["choices"])
 
 
-def main():
+def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         with contextlib.redirect_stdout(sys.stderr):
-            answer = {"make": make, "play": play}[request["what"]](request)
+            answer = make(request) if request["what"] == "make" else play(request)
         print(json.dumps(answer), flush=True)
 
 

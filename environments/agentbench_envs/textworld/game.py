@@ -9,6 +9,7 @@ point: it calls a game lost that can no longer be won.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ import pydantic
 
 from agentbench.core.errors import EpisodeOver, UsageError
 from agentbench_envs.textworld.command import understand
-from agentbench_envs.textworld.ground import PLAYER, Action, Grounding, ground
+from agentbench_envs.textworld.ground import PLAYER, Action, Grounding, each_bit, ground
 from agentbench_envs.textworld.kitchen import Kitchen
 from agentbench_envs.textworld.logic import Atom, Logic, parse
 
@@ -152,6 +153,15 @@ class Scene:
             raise UsageError(f"found the player in {len(at)} places, expected one room, and rules for going")
         self.here = self._by_room()
         """What may be possible in each room, sorted by command."""
+
+    @cached_property
+    def adding(self) -> dict[int, list[Action]]:
+        """The actions that bring each fact about, by its bit."""
+        adding: dict[int, list[Action]] = {}
+        for action in self.grounding.actions:
+            for bit in each_bit(action.add):
+                adding.setdefault(bit, []).append(action)
+        return adding
 
     def room(self, state: int) -> str:
         """Return the room in which the player is."""

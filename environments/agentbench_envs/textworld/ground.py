@@ -193,3 +193,11 @@ class _Grounder:
 
 def _bound(atom: Atom, things: Mapping[str, str]) -> Atom:
     return Atom(atom.name, tuple([things[variable] for variable in atom.arguments]))
+
+
+def each_bit(mask: int) -> Iterator[int]:
+    """Yield the bits of a mask, each as a power of two."""
+    while mask:
+        bit = mask & -mask
+        yield bit
+        mask ^= bit

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from agentbench.core.errors import Unsolvable
 from agentbench_envs.textworld.game import Game
-from agentbench_envs.textworld.ground import Action
+from agentbench_envs.textworld.ground import Action, each_bit
 
 MOST_POSITIONS = 50_000
 """Positions after which a search gives up; about two seconds."""
@@ -129,30 +129,20 @@ class Planner:
 
 def _useful(game: Game) -> dict[int, Action]:
     """Return the actions that a shortest plan may need, by their identity, working back from the goals."""
-    adding: dict[int, list[Action]] = {}
-    for action in game.scene.grounding.actions:
-        for bit in _bits(action.add):
-            adding.setdefault(bit, []).append(action)
+    adding = game.scene.adding
     goals = 0
     for k, goal in enumerate(game.goals):
         if game.needed >> k & 1:
             for mask in goal.wins:
                 goals |= mask
-    found = {id(action): action for bit in _bits(goals) for action in adding.get(bit, ())}
+    found = {id(action): action for bit in each_bit(goals) for action in adding.get(bit, ())}
     waiting = list(found.values())
     while waiting:
         user = waiting.pop()
-        for bit in _bits(user.before):
+        for bit in each_bit(user.before):
             for action in adding.get(bit, ()):
                 takes_back = user.add & ~action.delete == 0
                 if not takes_back and id(action) not in found:
                     found[id(action)] = action
                     waiting.append(action)
     return found
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        bit = mask & -mask
-        yield bit
-        mask ^= bit

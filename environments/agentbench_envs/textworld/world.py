@@ -17,7 +17,7 @@ WAYS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 BACK = {"north": "south", "east": "west", "south": "north", "west": "east"}
 OF = {"north": "north_of", "west": "west_of"}
 
-ROUNDS = 4
+ROUNDS = 3
 """Rounds of colour refinement; worlds that differ only farther away count as the same, which is safe for splits."""
 
 
@@ -150,20 +150,21 @@ def shape(facts: set[Atom], kinds: dict[str, str]) -> str:
         for at, entity in enumerate(fact.arguments):
             if entity in touching:
                 touching[entity].append((at, fact))
-    colours: dict[str, int | str] = {entity: kinds[entity] for entity in kinds}
+    order = {kind: number for number, kind in enumerate(sorted(set(kinds.values())))}
+    colours = {entity: order[kind] for entity, kind in kinds.items()}
+    seen: list[object] = [list(order)]
     for _ in range(ROUNDS):
         signs = {
-            entity: repr((colours[entity], sorted((at, _coloured(fact, colours)) for at, fact in touching[entity])))
-            for entity in kinds
+            entity: (
+                colours[entity],
+                tuple(sorted((fact.name, at, *(colours.get(a, -1) for a in fact.arguments)) for at, fact in touched)),
+            )
+            for entity, touched in touching.items()
         }
         rank = {sign: number for number, sign in enumerate(sorted(set(signs.values())))}
         colours = {entity: rank[sign] for entity, sign in signs.items()}
-        text = repr(sorted(rank))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _coloured(fact: Atom, colours: dict[str, int | str]) -> str:
-    return repr((fact.name, [colours.get(entity, entity) for entity in fact.arguments]))
+        seen.append((list(rank), sorted(colours.values())))
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
 
 
 def _joints(facts: set[Atom]) -> list[Atom]:

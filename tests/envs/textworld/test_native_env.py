@@ -3,6 +3,7 @@
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agentbench_envs.textworld import ENTRY
@@ -16,7 +17,7 @@ from agentbench.core.registry import resolve
 NATIVE = [name for name, variant in ENTRY.variants.items() if variant.entry_point is None]
 
 
-def native(name: str, **kwargs: object) -> Env:
+def native(name: str, **kwargs: Any) -> Env:
     return resolve(f"textworld/{name}", **kwargs).make()
 
 
