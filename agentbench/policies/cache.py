@@ -10,6 +10,10 @@ The arena is allocated once and grows in steps, both in slots and in length. Its
 the cache: a cycle would keep hundreds of megabytes alive until the garbage collector comes by.
 """
 
+import contextlib
+import ctypes
+import math
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -119,11 +123,10 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self.plan.length
 
     def _empty(self, positions: int) -> tuple[Tensor, Tensor]:
-        # Zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
         heads, key_width, value_width, dtype = self.shape
         return (
-            torch.zeros(positions, heads, key_width, dtype=dtype, device=self.device),
-            torch.zeros(positions, heads, value_width, dtype=dtype, device=self.device),
+            zeros((positions, heads, key_width), dtype, self.device),
+            zeros((positions, heads, value_width), dtype, self.device),
         )
 
 
@@ -155,6 +158,7 @@ class SlotCache(Cache):
         self.plan.slots, self.plan.length = slots, length
         for layer in self.arena:
             layer.reshape(old, (slots, length), kept, used)
+        trim_heap()
 
     def open(self, slots: Sequence[int], starts: Sequence[int], counts: Sequence[int]) -> Tensor:
         """Prepare a forward pass in which row i appends `counts[i]` tokens to slot `slots[i]` at position `starts[i]`.
@@ -183,3 +187,21 @@ def side_by_side(slots: Sequence[int], device: torch.device) -> Tensor | slice:
     if slots and list(slots) == list(range(slots[0], slots[0] + len(slots))):
         return slice(slots[0], slots[0] + len(slots))
     return torch.tensor(slots, dtype=torch.long, device=device)
+
+
+def zeros(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return zeros, for what is masked is still multiplied by 0, and 0 * nan is nan.
+
+    On a CPU they are pages that the system makes when they are first written and takes back at once when the tensor is
+    dropped: room to grow costs nothing, and no allocator keeps what an outgrown arena has left.
+    """
+    count = math.prod(shape)
+    if device.type != "cpu" or not count:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.frombuffer(mmap.mmap(-1, count * dtype.itemsize), dtype=dtype).view(shape)
+
+
+def trim_heap() -> None:
+    """Hand what was freed back to the system where the C library is glibc, which else keeps it for later."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from agentbench.core.seeding import derive
 from agentbench.train.batch import Batch
+from agentbench.policies.cache import trim_heap
 from agentbench.train.collect import Experience, collect, credited, plan_groups, play_all
 from agentbench.train.config import TrainConfig
 from agentbench.train.stages import Stage
@@ -102,6 +103,7 @@ def _update(shop: Workshop, stage: Stage) -> tuple[Row, Experience]:
         seed=derive("update", *name),
         frozen_actor=stage.frozen_actor,
     )
+    trim_heap()
     shop.publish()
     counters.update += 1
     counters.total_updates += 1
