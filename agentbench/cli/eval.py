@@ -9,8 +9,11 @@ from agentbench.cli.console import Ticker, emit, interval, number, percent, say,
 from agentbench.cli.options import merge, options_of
 from agentbench.core.errors import Interrupted, UsageError
 from agentbench.evaluate.config import EvalConfig, read_toml
+from agentbench.evaluate.grid import Grid, is_grid, play_grid
 
 Summary = dict[str, Any]
+
+GRID_COLUMNS = ("environment", "success", "tasks", "reward", "turns", "invalid", "coverage")
 
 
 @options_of(EvalConfig)
@@ -32,7 +35,11 @@ def eval_(
     if resume is not None and not resume.is_dir():
         raise UsageError(f"there is no run directory {resume}")
     file = read_toml(source) if source is not None else {}
-    evaluated = run_evaluation(EvalConfig.parse(merge(file, given)), resume=resume, json=json)
+    parsed = EvalConfig.parse(merge(file, given))
+    if is_grid(parsed.env):
+        run_grid(parsed, resume=resume, json=json)
+        return
+    evaluated = run_evaluation(parsed, resume=resume, json=json)
     if scaling:
         show_scaling(evaluated.run_dir, json=json)
     if json:
@@ -76,6 +83,40 @@ def run_evaluation(
     if title is None:
         show_summary(config, evaluated.run_dir, evaluated.summary)
     return evaluated
+
+
+def run_grid(config: EvalConfig, *, resume: Path | None, json: bool) -> None:
+    """Evaluate one policy on every variant of a grid, and show one table.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM; the message says how to go on with the whole grid.
+        RunInvalid: A cell is missing too many episodes; the others are played all the same.
+    """
+    from agentbench.core.errors import RunInvalid
+    from agentbench.core.records import RunDirectory
+
+    grid = Grid.create(config) if resume is None else Grid.open(resume, config)
+
+    def play(cell: EvalConfig, run: Path | None) -> None:
+        run_evaluation(cell, resume=run, json=json, title=cell.env)
+
+    try:
+        play_grid(grid, config, play)
+    except Interrupted:
+        raise Interrupted(f"interrupted; go on with: agentbench eval --resume {grid.path}") from None
+    rows = []
+    for cell in grid.cells():
+        assert cell.run is not None
+        summary = RunDirectory.open(cell.run).state["summary"]
+        cells = (interval(summary), str(summary["n"]), reward(summary), number(summary["turns"], 1))
+        rows.append((cell.env, *cells, percent(summary["invalid_rate"]), percent(summary["coverage"])))
+        if json:
+            emit(event="cell", env=cell.env, run_dir=str(cell.run), complete=cell.complete, summary=summary)
+    say_table(f"{config.model} on {config.env}", GRID_COLUMNS, rows)
+    say(f"grid: {grid.path}")
+    invalid = [cell.env for cell in grid.cells() if not cell.complete]
+    if invalid:
+        raise RunInvalid(f"{', '.join(invalid)}: too few episodes were scored; resume with --resume {grid.path}")
 
 
 def show_summary(config: EvalConfig, run_dir: Path, summary: Summary) -> None:

@@ -30,7 +30,7 @@ class EvalConfig(BaseModel):
     model: str
     """A checkpoint folder or the name of a policy."""
     env: str
-    """`name[/variant][@version][:split]`, or a Python file that defines ENTRY."""
+    """`name[/variant][@version][:split]`, or a Python file that defines ENTRY; with `*` or commas, a grid of them."""
     env_args: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the environment, on top of its variant's."""
     episodes: Annotated[int, Field(ge=0)] = 100
