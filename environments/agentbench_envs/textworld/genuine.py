@@ -122,12 +122,16 @@ class GenuineEnv(Env):
         self.show_admissible = show_admissible
         self._session = _processes().session(LOAD_SECONDS)
         self._shelf = Shelf(self._session.process.hello["textworld"])
-        self._brought: tuple[Story, ...] | None = None
-        if games is not None:
-            self._brought = brought(Path(games), split, self._session, self._shelf)
-            self.task_count = len(self._brought)
-        elif (seeds := seeds_of(self.recipe, split)) is not None:
-            self.task_count = len(seeds)
+        self._brought = None if games is None else self._bring(Path(games))
+        seeds = seeds_of(self.recipe, split) if self._brought is None else self._brought
+        self.task_count = None if seeds is None else len(seeds)
+
+    def _bring(self, games: Path) -> tuple[Story, ...]:
+        try:
+            return brought(games, self.split, self._session, self._shelf)
+        except UsageError:
+            self.close()
+            raise
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Open the game of a seed.
@@ -211,8 +215,7 @@ class GenuineEnv(Env):
 
     def close(self) -> None:
         """End the session; its process serves the next one."""
-        if hasattr(self, "_session"):
-            self._session.close()
+        self._session.close()
 
 
 def clean(text: str) -> str:

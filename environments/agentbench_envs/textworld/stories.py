@@ -38,6 +38,9 @@ LARGEST_STORY: Final = 512 * 1024
 LARGEST_JSON: Final = 16 * 2**20
 """Bytes of the largest `.json` that is read; TextWorld's own have 20 to 60 thousand."""
 
+SHOWN: Final = 300
+"""Characters of TextWorld's complaint about a user's game that are repeated."""
+
 SPLITS: Final = ("train", "valid", "test", "all")
 
 SIMPLE_SEEDS: Final = (
@@ -220,16 +223,22 @@ def _open(path: Path, session: Session, shelf: Shelf) -> Story:
     """Look a user's game over, and open it once."""
     try:
         check_json(path)
-        story = path.with_suffix(".z8")
-        if not story.is_file():
-            return shelf.compiled(session, path)
-        check_story(story)
-        content = session.call("draft_from", LOAD_SECONDS, path=str(path))["content"]
-        session.call("load", LOAD_SECONDS, path=str(story))
-        session.call("reset", LOAD_SECONDS)
+        story = _story_of(path, session, shelf)
+        session.call("load", LOAD_SECONDS, path=str(story.path))
+        state = session.call("reset", LOAD_SECONDS)
+        if not set(state["policy"][:1]) & set(state["admissible"]):
+            raise UsageError("by its rules it cannot be won")
     except AgentBenchError as error:
-        raise UsageError(f"{path} cannot be played: {error}") from error
-    return Story(story, content)
+        raise UsageError(f"{path} cannot be played: {' '.join(str(error).split())[:SHOWN]}") from error
+    return story
+
+
+def _story_of(path: Path, session: Session, shelf: Shelf) -> Story:
+    story = path.with_suffix(".z8")
+    if not story.is_file():
+        return shelf.compiled(session, path)
+    check_story(story)
+    return Story(story, session.call("draft_from", LOAD_SECONDS, path=str(path))["content"])
 
 
 def check_json(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Games are made once, whole, whoever races; what is broken or hostile is refused with one clear line."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agentbench_envs.textworld import stories
 from agentbench_envs.textworld.genuine import GenuineEnv
 from agentbench_envs.textworld.stories import Shelf, check_json, check_story
 
 from agentbench.core.errors import UsageError
+from agentbench.remote.interpreter import variable
 from tests.cli.command import agentbench, assert_one_clear_line
 
 TEXTWORLD = pytest.mark.usefixtures("genuine_textworld")
@@ -103,7 +106,10 @@ def flip(path: Path) -> None:
 
 
 def write(data: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(data) and None
+    def damage(path: Path) -> None:
+        path.write_bytes(data)
+
+    return damage
 
 
 @pytest.mark.parametrize(
@@ -158,7 +164,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], None]] = {
     "a world of numbers": lambda game: put(game, list(range(100)), "world"),
     "quests that are none": lambda game: put(game, [{"a": 1}] * 100, "quests"),
     "rules that are none": lambda game: put(game, {"logic": "type t { " * 1000, "text_grammars_path": ""}, "KB"),
-    "a quest of many": lambda game: put(game, game["quests"] * 50_000, "quests"),
+    "a quest of many": lambda game: put(game, game["quests"] * 5_000, "quests"),
     "infos that are none": lambda game: put(game, [[None, None]] * 10, "infos"),
     "a huge version": lambda game: put(game, 10**400, "version"),
 }
@@ -166,7 +172,9 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], None]] = {
 
 @TEXTWORLD
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_game_is_refused_before_any_episode(one: Path, kind: str) -> None:
+def test_a_hostile_game_is_refused_before_any_episode(one: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "LOAD_SECONDS", 8.0)
+    monkeypatch.setattr(stories, "COMPILE_SECONDS", 8.0)
     path = one / f"{GAME}.json"
     game = json.loads(path.read_text())
     HOSTILE[kind](game)
@@ -176,7 +184,7 @@ def test_a_hostile_game_is_refused_before_any_episode(one: Path, kind: str) -> N
             (one / f"{GAME}.z8").unlink()
         with pytest.raises(UsageError, match="cannot be played") as refused:
             GenuineEnv(games=str(one), split="all").close()
-        assert len(str(refused.value)) < 3000
+        assert len(str(refused.value)) < 800
 
 
 @TEXTWORLD
@@ -194,10 +202,6 @@ def test_a_folder_without_a_fitting_game_is_refused(tmp_path: Path, one: Path) -
 @TEXTWORLD
 def test_the_command_refuses_a_broken_game_with_one_line(one: Path) -> None:
     cut(one / f"{GAME}.z8")
-    import os
-
-    from agentbench.remote.interpreter import variable
-
     python = {variable("textworld"): os.environ[variable("textworld")]} if variable("textworld") in os.environ else {}
     done = agentbench(
         "eval", "-e", "textworld/z8-w2-o3-q4:all", "-E", f"games={one}", "-m", "oracle", cwd=one, **python
