@@ -7,13 +7,13 @@
 - **inconclusive**: neither. The gate says which size would have decided.
 
 An unchanged checkpoint is called regressed in at most alpha of all gates; one that lost the margin is called ok in
-about alpha of them. `tests/benchmarks/compare_power.py` measures both: 0 to 4 % and 2 to 8 % at alpha = 5 %, the 8 %
+about alpha of them. `tests/benchmarks/compare_power.py` measures both: 2 to 5 % and 2 to 8 % at alpha = 5 %, the 8 %
 where whole tasks are lost among 80. "The score went down" would fail 43 to 49 % of unchanged checkpoints.
 
 **The lower bound** of a success rate is that of `non_inferior`, which has seen a flip, and never above what n tasks can
-show at all: a share 1 - alpha^(1/n) of all tasks may be lost without one of n meeting it. So fewer than 59 tasks are
-never ok by a margin of 0.05, however alike the outcomes, unless the runs are equal in every turn: then they need no
-statistics.
+show at all: a share 1 - alpha^(1/n) of all tasks may be lost without one of n meeting it. So without
+a gain fewer than 59 tasks are never ok by a margin of 0.05, however alike the outcomes, unless the runs are equal in
+every turn: then they need no statistics.
 
 **The severity guard** looks for what a mean hides: tasks that always succeeded and now always fail, in at least three
 attempts each. They are named in any case. Chance makes such tasks too, of those that succeed half of the time: if
