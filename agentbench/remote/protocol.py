@@ -16,6 +16,7 @@ import base64
 import json
 import os
 import queue
+import shutil
 import signal
 import threading
 import time
@@ -25,6 +26,9 @@ from typing import Any, BinaryIO
 
 VERSION = 1
 """Grows when one end would misunderstand the other."""
+
+SCRATCH = "AGENTBENCH_PROCESS_SCRATCH"
+"""The variable that names a folder for temporary files, which goes when the process does."""
 
 CLOSE_SECONDS = 5.0
 """How long a server whose owner is gone waits for its sessions to close."""
@@ -148,6 +152,8 @@ def _leave(sessions: list[_Session]) -> None:
         session.put({"id": None, "method": "close", "args": {}})
     for session in sessions:
         session.join(deadline - time.monotonic())
+    if SCRATCH in os.environ:
+        shutil.rmtree(os.environ[SCRATCH], ignore_errors=True)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
 

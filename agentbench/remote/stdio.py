@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn, get_args
 
 from agentbench.core.errors import AgentBenchError, Cause, Failure, IntegrityError
 from agentbench.core.plain import plain
-from agentbench.remote.protocol import CLOSE_SECONDS, VERSION, decode, encode
+from agentbench.remote.protocol import CLOSE_SECONDS, SCRATCH, VERSION, decode, encode
 
 START_SECONDS = 120.0
 """How long a process may take until it says hello."""
@@ -92,7 +92,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**ours, "TMPDIR": self._scratch, **environ},
+                env={**ours, "TMPDIR": self._scratch, SCRATCH: self._scratch, **environ},
                 start_new_session=True,
             )
         except OSError as error:

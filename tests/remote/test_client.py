@@ -230,7 +230,8 @@ from agentbench.remote.client import RemoteEnv, processes_of
 processes = processes_of(sys.argv[1])
 env = RemoteEnv(resolve(sys.argv[1]), processes)
 env.reset(seed=0)
-print(env._session.process.pid, env.step("spawn").observation, flush=True)
+process = env._session.process
+print(process.pid, env.step("spawn").observation, process._scratch, flush=True)
 if sys.argv[2] == "busy":
     env.step("spin")
 elif sys.argv[2] == "idle":
@@ -242,13 +243,14 @@ elif sys.argv[2] == "idle":
 def test_a_process_does_not_outlive_its_owner(end: str) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER, FILE, end], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
-    server, child = map(int, owner.stdout.readline().split())
+    server, child, scratch = owner.stdout.readline().split()
     if end != "ends":
         time.sleep(0.2)
         owner.kill()
     owner.wait(60)
     owner.stdout.close()
-    assert gone(server) and gone(child)
+    assert gone(int(server)) and gone(int(child))
+    assert not Path(scratch).exists(), "temporary files are left"
 
 
 def test_a_forked_child_does_not_use_its_parents_process(alone: tuple[RemoteEnv, Process]) -> None:
