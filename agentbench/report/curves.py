@@ -188,7 +188,9 @@ def _with_error(group: Group, name: str) -> Iterator[Series]:
     low, high = _shifted(y, errors, -1), _shifted(y, errors, 1)
     if METRICS[name].unit == "rate":
         low, high = [max(0.0, value) for value in low], [min(1.0, value) for value in high]
-    if x:
+    if not any(errors):  # A single task has no error.
+        yield from _lines(group, name)
+    elif x:
         yield Series(group.label, x, y, low, high, group.colour)
 
 

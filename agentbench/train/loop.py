@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentbench.core.seeding import derive
-from agentbench.train.batch import Batch
 from agentbench.policies.cache import trim_heap
+from agentbench.train.batch import Batch
 from agentbench.train.collect import Experience, collect, credited, plan_groups, play_all
 from agentbench.train.config import TrainConfig
 from agentbench.train.stages import Stage

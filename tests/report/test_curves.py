@@ -38,6 +38,14 @@ def test_a_single_run_has_the_band_of_its_own_error(tmp_path: Path) -> None:
     assert [high - low for low, high in zip(line.low, line.high, strict=True)] == pytest.approx([0.392] * 5)
 
 
+def test_what_has_no_error_has_no_band(tmp_path: Path) -> None:
+    (group,) = group_runs(trained(tmp_path))
+    for row in group.runs[0].rows:
+        del row["episode/reward_error"]
+    (line,) = _with_error(group, "episode/reward")
+    assert line.low is None and line.y == pytest.approx([x / 6 for x in line.x])
+
+
 def test_a_success_rate_stays_within_its_range(tmp_path: Path) -> None:
     (group,) = group_runs(trained(tmp_path, better=0.5))
     (line,) = _with_error(group, "episode/success")
