@@ -39,7 +39,9 @@ MOST_BYTES = 1 << 28
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Declaration(_Strict):
@@ -217,12 +219,13 @@ class Bundle:
         return cls(head, tuple(Episode.of(run.trajectory(row), row, spec) for row in attempts))
 
     @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read a bundle.
+    def read(cls, folder: Path, sha256: str) -> Self:
+        """Read the bundle with this hash.
 
         Raises:
-            IntegrityError: It is missing, damaged, no bundle, or has another hash than its name says.
+            IntegrityError: It is missing, damaged, no bundle, without a scored episode, or has another hash.
         """
+        path = folder / name_of(sha256)
         try:
             packed = path.read_bytes()
             with gzip.open(io.BytesIO(packed)) as file:
@@ -234,8 +237,10 @@ class Bundle:
         except (OSError, EOFError, zlib.error, ValueError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise IntegrityError(f"the bundle {path} cannot be read: {reason}") from error
-        if path.name != name_of(hashlib.sha256(packed).hexdigest()):
-            raise IntegrityError(f"the bundle {path} has another content than its name says")
+        if hashlib.sha256(packed).hexdigest() != sha256:
+            raise IntegrityError(f"the bundle {path} has another content than its hash says")
+        if not any(row["scored"] for row in bundle.rows):
+            raise IntegrityError(f"the bundle {path} holds no scored episode")
         return bundle
 
     def write(self, folder: Path) -> str:

@@ -86,7 +86,7 @@ class Board:
 
     def bundle(self, sha256: str) -> Bundle:
         """Read the bundle with this hash."""
-        return Bundle.read(self.path / "bundles" / name_of(sha256))
+        return Bundle.read(self.path / "bundles", sha256)
 
     def find(self, identity: str) -> Measured:
         """Return the measured row that an id names.

@@ -125,6 +125,8 @@ FORGERIES: dict[str, Callable[[Lines], Any]] = {
     "a turn added": lambda lines: [
         line.append(line[-1]) for line in (longest(lines)[name] for name in ("rewards", "replies", "tokens"))
     ],
+    "a reward that is no number": lambda lines: lines[1]["rewards"].__setitem__(0, float("nan")),
+    "every episode": lambda lines: lines.__delitem__(slice(1, None)),
     "another seed": lambda lines: lines[1].__setitem__("seed", 7),
     "an episode called a failure": lambda lines: lines[1].update(end="failure", cause="sandbox", success=None),
     "the policy": lambda lines: lines[0]["lock"].__setitem__("policy", "oracle"),
@@ -176,6 +178,13 @@ def test_a_field_of_a_row_that_was_edited_is_found(root: Path, field: str) -> No
     rows[-1][field] = 0.5 if field == "pass_hat_4" else new
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [field in text for text in differences(root)] == [True]
+
+
+def test_a_digit_of_a_rows_hash_that_was_changed_is_found(root: Path) -> None:
+    file = root / "sokoban" / "rows.jsonl"
+    sha256 = board_of(root).measured[0].bundle
+    file.write_text(file.read_text().replace(sha256, sha256[:-1] + ("0" if sha256[-1] != "0" else "1")))
+    assert ["its hash" in text for text in differences(root)] == [True]
 
 
 def test_exchanged_cut_missing_and_stray_files_are_found(root: Path) -> None:
