@@ -34,7 +34,7 @@ def compare(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
 ) -> None:
-    """Compare runs on one panel: each against the first, paired by task. Runs that are named alike are seeds of one."""
+    """Say which of several runs is better, and how sure that is."""
     files = _checked(out or [])
     if not 0 < alpha < 1:
         raise UsageError(f"--alpha takes a probability, got {alpha}")

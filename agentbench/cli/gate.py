@@ -60,7 +60,7 @@ def gate(
     junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
 ) -> None:
-    """Compare a checkpoint with a baseline: regressed (exit code 1), ok, or inconclusive."""
+    """Compare a checkpoint with a baseline: regressed, ok or inconclusive."""
     rule = _rule(margin, alpha, fail_under or [])
     if inconclusive not in get_args(Inconclusive):
         raise UsageError(f"--inconclusive takes pass or fail, got {inconclusive!r}")

@@ -83,7 +83,7 @@ def _tiles(pair: Pair, alpha: float) -> list[Fact]:
         Fact("verdict", pair.verdict(alpha), f"{pair.b.name} against {pair.a.name}"),
         Fact(f"change of {pair.metric}", show(pair.delta).text, bounds),
         Fact("p-value", chance(pair.p_value).text, f"it decides, at {alpha:g}"),
-        Fact("from, to", " → ".join(means), f"{pair.n} {pair.unit}s"),
+        Fact("from, to", " → ".join(means).replace(" % →", " →"), f"{pair.n} {pair.unit}s"),
         Fact("detectable", show(pair.mde).text, "with 80 % power"),
     ]
 
