@@ -1,11 +1,12 @@
 """Our own rooms: solvable, disjoint between splits in what they hold, and harder along the ladder."""
 
+import json
 import math
 from statistics import mean
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-from agentbench_envs.alfworld import ENTRY
 from agentbench_envs.alfworld.env import AlfworldEnv
 from agentbench_envs.alfworld.game import World
 from agentbench_envs.alfworld.pddl import Problem
@@ -13,8 +14,7 @@ from agentbench_envs.alfworld.scenes import SPLITS, TASKS, Settings, draw_scene
 
 from agentbench.core.errors import UsageError
 from agentbench.core.registry import resolve
-
-DRAWN = [name for name in ENTRY.variants if name != "original"]
+from tests.benchmarks.alfworld_panels import CARD, DRAWN, FIGURE, PANELS, card_with, figure, lengths, tables
 
 
 def made(variant: str, split: str = "test-unseen") -> AlfworldEnv:
@@ -164,3 +164,17 @@ def test_random_play_stays_under_the_cards_bound(variant: str, scale: float) -> 
                 won += step.terminated
                 break
     assert won <= bound * tasks + 3 * math.sqrt(bound * (1 - bound) * tasks)
+
+
+@pytest.mark.parametrize("variant", DRAWN)
+def test_the_shipped_lengths_are_those_that_the_planner_finds(variant: str, scale: float) -> None:
+    measured = json.loads(PANELS.read_text(encoding="utf-8"))[variant]["optimal"]
+    count = min(int(20 * scale), len(measured))
+    assert lengths(variant, count) == measured[:count]
+
+
+def test_the_cards_table_and_figure_are_those_of_the_measurements() -> None:
+    panels = json.loads(PANELS.read_text(encoding="utf-8"))
+    assert CARD.read_text(encoding="utf-8") == card_with(tables(panels))
+    assert FIGURE.read_text(encoding="utf-8") == figure(panels)
+    assert ElementTree.parse(FIGURE).getroot().tag.endswith("svg")
