@@ -24,7 +24,10 @@ UNTRACKED: Final = frozenset(("checked", "ison", "holdsany"))
 """Predicates that actions change and this engine does not follow: no goal of the original names them."""
 
 MOST_STEPS: Final = 300_000
-MOST_ALTERNATIVES: Final = 20_000
+"""Bindings and products that one goal may take; the original's take some thousand."""
+
+MOST_ALTERNATIVES: Final = 5_000
+"""The original's goals have up to some hundred."""
 
 
 def alternatives(problem: Problem) -> tuple[Alternative, ...]:

@@ -18,8 +18,7 @@ from agentbench_envs.alfworld.goal import Alternative
 from agentbench_envs.alfworld.pddl import Fact
 
 MOST_NODES: Final = 50_000
-"""Expansions after which the search for one alternative is given up; the scenes and the recorded games need far
-fewer."""
+"""Expansions after which the search is given up; the scenes and the recorded games need far fewer."""
 
 _MAKES: Final = {made: verb for verb, (_, _, made) in APPLIANCES.items()}
 """The treatment that makes something true."""
@@ -59,13 +58,17 @@ class Planner:
         inside = {thing: receptacle for receptacle, things in state.contents.items() for thing in things}
         opened = frozenset(fact[1] for fact in state.facts if fact[0] == "opened")
         starts = [(route, route.start(state, inside, opened)) for route in self.routes]
-        hopeful = [(route.bound(node), number, route, node) for number, (route, node) in enumerate(starts)
-                   if route.possible(node)]  # fmt: skip
+        hopeful = [
+            (route.bound(node), number, route, node)
+            for number, (route, node) in enumerate(starts)
+            if route.possible(node)
+        ]
         best: list[Action] | None = None
+        budget = iter(range(MOST_NODES))
         for bound, _, route, node in sorted(hopeful, key=lambda one: one[:2]):
             if best is not None and bound >= len(best):
                 break
-            found = route.search(node, None if best is None else len(best))
+            found = route.search(node, None if best is None else len(best), budget)
             best = best if found is None else found
         if best is None:
             raise Unsolvable("no plan reaches the goal from here, or none was found within the planner's budget")
@@ -96,7 +99,6 @@ class Route:
         self.treatments = {
             mark: frozenset(world.location_of[rec] for rec in found) for mark, found in self.appliances.items()
         }
-
         homes = {world.location_of.get(receptacle, "") for receptacle in self.target.values()}
         self.carries_only = len(homes) == 1 and not self.needed and self.hold is None and self.end is None
 
@@ -136,14 +138,14 @@ class Route:
             found.update(rec for rec in world.receptacles if world.fits(node.held, rec))
         return frozenset(found & world.location_of.keys())
 
-    def search(self, start: Node, limit: int | None) -> list[Action] | None:
-        """Return a shortest plan, if there is one shorter than the limit and within the budget."""
+    def search(self, start: Node, limit: int | None, budget: Iterator[int]) -> list[Action] | None:
+        """Return a shortest plan, if there is one shorter than the limit; every expansion takes one from the budget."""
         relevant = sorted(self.relevant(start))
         numbers = count()
         frontier = [(self.bound(start), next(numbers), 0, start)]
         came: dict[Node, tuple[Node, Action] | None] = {start: None}
         cost = {start: 0}
-        for _ in range(MOST_NODES):
+        for _ in budget:
             if not frontier:
                 return None
             estimate, _, spent, node = heapq.heappop(frontier)

@@ -1,10 +1,16 @@
 """The environment around the game: rewards, ends, what the info says, and the short dialect."""
 
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from agentbench_envs.alfworld.env import AlfworldEnv
+from agentbench_envs.alfworld.scenes import draw_scene
 
+from agentbench.core.checks import hostile_actions
 from agentbench.core.env import Step
 from agentbench.core.errors import Unsolvable, UsageError
 from agentbench.core.registry import resolve
@@ -159,3 +165,34 @@ def test_a_snapshot_holds_the_middle_of_an_episode() -> None:
     there = [env.step(action) for action in plan[1:]]
     other.restore(state)
     assert [other.step(action) for action in plan[1:]] == there
+
+
+WALK = """
+import hashlib, json
+from agentbench.core.checks import play_random
+from agentbench.core.registry import resolve
+def walk(seed):
+    env = resolve(f"alfworld/{('synth', 'tiny', 'gather-2')[seed % 3]}:train").make()
+    return hashlib.sha256(json.dumps(play_random(env, seed, limit=50)).encode()).hexdigest()
+"""
+
+
+def test_threads_and_processes_play_the_same_episodes() -> None:
+    own: dict[str, Any] = {}
+    exec(WALK, own)
+    serial = [own["walk"](seed) for seed in range(12)]
+    draw_scene.cache_clear()
+    with ThreadPoolExecutor(32) as threads:
+        assert list(threads.map(own["walk"], list(range(12)) * 3)) == serial * 3
+    program = WALK + "print(json.dumps([walk(seed) for seed in range(12)]))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout) == serial
+
+
+def test_a_thousand_random_texts_change_nothing() -> None:
+    env = AlfworldEnv(max_steps=2000)
+    env.reset(seed=0)
+    anchor = env._anchor()
+    for text in hostile_actions(1000, longest=10_000):
+        step = env.step(text)
+        assert (step.info["valid"], step.info["anchor"], step.reward) == (False, anchor, 0.0)

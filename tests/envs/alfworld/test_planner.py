@@ -15,7 +15,6 @@ from tests.envs.alfworld.test_game import ROOM, said
 
 def shortest(game: AlfworldGame) -> int:
     """Return the length of a shortest solution, by trying everything but looking."""
-    game = AlfworldGame(game.world) if game.state is None else game
     frontier, seen, turns = [game.state], {frozenset(game.state.facts)}, 0
     while frontier:
         following: list[State] = []
@@ -96,4 +95,15 @@ def test_a_won_game_needs_nothing_more() -> None:
 def test_what_cannot_be_reached_is_said_so(change: tuple[str, str]) -> None:
     game = AlfworldGame.from_pddl(ROOM.replace(*change), "x")
     with pytest.raises(Unsolvable, match="no plan"):
+        Planner(game.world).plan(game.state)
+
+
+def test_a_game_of_many_ways_that_lead_nowhere_is_given_up() -> None:
+    """A hostile file: ten thousand ways to win would be searched, and none is possible."""
+    copies = " ".join(f"thing_bar_{number}" for number in range(60))
+    facts = " ".join(f"(inReceptacle thing_bar_{k} desk_bar_1) (pickupable thing_bar_{k})" for k in range(60))
+    goal = "(:goal (exists (?a ?b - object) (and (pickupable ?a) (pickupable ?b) (isHot ?a) (holds agent1 ?b))))))"
+    text = ROOM.partition("(:goal")[0].replace("mug_bar_1 - object", f"mug_bar_1 {copies} - object") + goal
+    game = AlfworldGame.from_pddl(text.replace("(:init ", f"(:init {facts} "), "x")
+    with pytest.raises(Unsolvable):
         Planner(game.world).plan(game.state)
