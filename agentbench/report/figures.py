@@ -193,6 +193,45 @@ def draw_heat(
         return _finish(name, title, "", said, figure)
 
 
+def draw_matrix(
+    name: str,
+    values: Sequence[Sequence[float]],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    x: str,
+    y: str,
+    caption: str = "",
+) -> Drawing:
+    """Draw a table of rates with names on both sides, each rate written in its field.
+
+    Args:
+        name: Of the files.
+        values: Row by row, the first on top, from 0 to 1; nan stays empty.
+        rows: Names of the rows.
+        columns: Names of the columns.
+        title: What it shows.
+        x: What the columns are.
+        y: What the rows are.
+        caption: What else to know.
+    """
+    with _style(height=1.4 + 0.5 * len(rows)) as figure:
+        axes = figure.add_subplot()
+        axes.imshow(values, aspect="auto", cmap="Blues", vmin=0.0, vmax=1.0, alpha=0.85)
+        _label(axes, title, x, "")
+        axes.set_ylabel(y)
+        axes.grid(visible=False)
+        axes.set_xticks(range(len(columns)), [_short(column) for column in columns], rotation=20, ha="right")
+        axes.set_yticks(range(len(rows)), [_short(row) for row in rows])
+        said = []
+        for i, j in ((i, j) for i in range(len(rows)) for j in range(len(columns)) if values[i][j] == values[i][j]):
+            colour = "white" if values[i][j] > 0.55 else "black"
+            axes.text(j, i, f"{100 * values[i][j]:.0f} %", ha="center", va="center", color=colour)
+            said.append(f"{rows[i]} on {columns[j]} {100 * values[i][j]:.0f} %")
+        return _finish(name, title, caption, f"{title}. {'; '.join(said)}", figure)
+
+
 def _draw_line(axes: "Axes", line: Series) -> None:
     colour = _colour(line)
     marker = {"marker": "o", "markersize": 3.5} if line.points or len(line.x) == 1 else {}

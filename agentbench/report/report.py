@@ -16,6 +16,7 @@ from agentbench.report.outcomes import Traces, entropy_figures, outcome_figures,
 from agentbench.report.player import show_player
 from agentbench.report.runs import Evaluation, Run, Training, choose, evenly, read_episodes, read_runs
 from agentbench.report.tables import Cell, Table, as_cell, interval, number, percent, seconds
+from agentbench.report.transfer import transfer_chapters
 
 EPISODES = 40
 """Episodes in the player, over all runs."""
@@ -85,6 +86,7 @@ def _chapters(runs: Sequence[Run], chosen: Sequence[tuple[Run, list[Row]]]) -> I
     if evaluations:
         traces = [_traced(run) for run in evaluations]
         yield Chapter("Outcomes", outcome_figures(evaluations))
+        yield from transfer_chapters(evaluations)
         yield Chapter("Within episodes", [*map(_sampled, traces), *entropy_figures(traces)], "Within")
         yield Chapter("Tasks", [*map(_tasks, evaluations), *_left_out(evaluations)])
     yield _episodes(runs, chosen)
