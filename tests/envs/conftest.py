@@ -50,7 +50,8 @@ def textworld_where_it_is_needed(request: pytest.FixtureRequest) -> None:
 def _textworld() -> Path:
     """Install TextWorld into an environment of its own, once, whichever process comes first."""
     python = HOME / "bin" / "python"
-    with (ROOT / ".venv-textworld.lock").open("ab") as file:
+    (ROOT / ".bench").mkdir(exist_ok=True)
+    with (ROOT / ".bench" / "textworld.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if not (HOME / ".installed").exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME)], check=True)
