@@ -17,7 +17,7 @@ from agentbench_envs.webshop.search import SearchIndex
 from agentbench_envs.webshop.stock import Catalogue
 from agentbench_envs.webshop.store import load_store
 
-LARGE: Final = 200_000_000
+LARGE: Final = 50_000_000
 """Bytes of a product file above which it is read into a store on disk."""
 
 

@@ -5,6 +5,7 @@ says beyond the original: `potential` is what buying the open product with the c
 follow its parts from turn to turn.
 """
 
+import hashlib
 from typing import Any, Final
 
 from agentbench.core.env import Env, Step
@@ -22,6 +23,9 @@ PARTS: Final = {"type": "r_type", "attributes": "r_att", "options": "r_option", 
 
 SHOWN: Final = 60
 """Characters of an illegal action that the answer repeats."""
+
+LONGEST_ANCHOR: Final = 500
+"""Characters of an address in the info."""
 
 
 class WebShopEnv(Env):
@@ -153,7 +157,7 @@ class WebShopEnv(Env):
             "valid": valid,
             "terms": terms,
             "potential": 0.0 if bought else self._appraisal()[0],
-            "anchor": session.url.removeprefix(f"{HOST}/"),
+            "anchor": _shorten(session.url.removeprefix(f"{HOST}/")),
             "admissible": ["search[words]"] * here["has_search_bar"]
             + [f"click[{name}]" for name in here["clickables"] if name != "search"],
             "page": session.page.kind,
@@ -184,3 +188,11 @@ class WebShopEnv(Env):
             return f"search[{' '.join(words[start : start + 3])}]"
         names = session.available["clickables"]
         return f"click[{names[int(self.action_random.integers(len(names)))]}]" if names else "click[buy now]"
+
+
+def _shorten(place: str) -> str:
+    """Keep an address in bounds, however long the search in it is; equal ones stay equal."""
+    if len(place) <= LONGEST_ANCHOR:
+        return place
+    digest = hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{place[:LONGEST_ANCHOR]}...{digest[:16]}"

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from agentbench.core.errors import UsageError
 from agentbench_envs.webshop.goals import Kind, Wish, wishes_of
@@ -62,14 +62,20 @@ def _beside(products: Path, stem: str, suffix: str) -> Path:
 
 
 def read(files: Files, goals: Kind, limit: int | None) -> Iterator[Entry]:
-    """Yield the products of a file with their wishes, each asin once."""
-    attributes = json.loads(files.attributes.read_text(encoding="utf-8"))
-    human = {} if files.human is None else json.loads(files.human.read_text(encoding="utf-8"))
-    seen: set[str] = set()
+    """Yield the products of a file with their wishes, each asin once.
+
+    Args:
+        files: Where to read.
+        goals: Which wishes.
+        limit: Take only the first entries; None takes all.
+    """
+    entries: dict[str, Any] = {}
     for entry in islice(elements(files.products), limit):
-        asin = entry["asin"]
-        if is_sold(asin) and asin not in seen:
-            seen.add(asin)
+        entries.setdefault(entry["asin"], entry)
+    attributes = {asin: body for asin, body in elements(files.attributes) if asin in entries}
+    human = {} if files.human is None else json.loads(files.human.read_text(encoding="utf-8"))
+    for asin, entry in entries.items():
+        if is_sold(asin):
             said = attributes.get(asin, {})
             yield Entry(product_of(entry, said), wishes_of(goals, said, human.get(asin, [])))
 

@@ -150,6 +150,13 @@ def test_equal_states_have_equal_anchors(env: WebShopEnv) -> None:
     assert env.step("click[back to search]").info["anchor"] == start["anchor"]
 
 
+def test_a_megabyte_of_search_stays_out_of_the_info(env: WebShopEnv) -> None:
+    env.reset(seed=4)
+    one, other = (env.step(f"search[{'lamp ' * 200_000}{end}]").info for end in ("a1", "b2"))
+    assert one["valid"] and len(repr(one)) < 5_000
+    assert one["anchor"] != other["anchor"]
+
+
 def test_every_admissible_action_is_legal(env: WebShopEnv) -> None:
     for seed in range(5):
         info = env.reset(seed=seed)[1]

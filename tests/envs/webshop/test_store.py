@@ -149,6 +149,34 @@ def test_missing_and_ambiguous_files_are_named(tmp_path: Path, shop_files: Path)
         load(shop_files, goals="all")  # type: ignore[arg-type]
 
 
+def test_an_asin_is_sold_once_and_only_if_it_is_one(shop_files: Path, tmp_path: Path) -> None:
+    entries = json.loads((shop_files / "items_shuffle.json").read_text())[:30]
+    odd = [{**entries[3], "name": "again"}, {**entries[0], "asin": "nan"}, {**entries[0], "asin": "B0123456789"}]
+    (tmp_path / "items_shuffle.json").write_text(json.dumps(entries[:10] + odd + entries[10:]))
+    (tmp_path / "items_ins_v2.json").write_text((shop_files / "items_ins_v2.json").read_text())
+    loaded = load(tmp_path)
+    assert list(loaded.products) == [entry["asin"] for entry in entries]
+    assert loaded.products[entries[3]["asin"]]["Title"] == entries[3]["name"]
+    assert same(load_store(find_files(tmp_path, "synthetic"), "synthetic", tmp_path / "cache"), loaded)
+    assert list(load(tmp_path, limit=12).products) == [entry["asin"] for entry in entries[:10]]
+
+
+def test_odd_entries_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+    odd: dict[str, Any] = {
+        "asin": "B001", "name": "Lamp", "full_description": None, "small_description": None, "pricing": "call us",
+        "customization_options": {"Color": None, "Size": [{"value": " S/M "}]}, "query": " Lamps ", "images": [],
+        "category": "garden", "product_category": "Home › Lamps",
+    }  # fmt: skip
+    (tmp_path / "items_shuffle.json").write_text(json.dumps([odd, {**odd, "asin": "B002", "pricing": "$1,299.50 $7"}]))
+    (tmp_path / "items_ins_v2.json").write_text("{}")
+    first, second = load(tmp_path).products.values()
+    assert (first["Description"], first["BulletPoints"], first["options"]) == ("", [""], {"size": ["s | m"]})
+    assert (first["Price"], first["pricing"], first["query"], first["Attributes"]) == (
+        "$100.0", [100.0], "lamps", ["DUMMY_ATTR"],
+    )  # fmt: skip
+    assert (second["Price"], second["pricing"]) == ("$1299.5 to $7.0", [1299.5, 7.0])
+
+
 def test_entries_in_another_format_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "items_shuffle.json").write_text('[{"name": "no asin"}]')
     (tmp_path / "items_ins_v2.json").write_text("{}")
