@@ -26,6 +26,10 @@ happens."
 
 Each turn, answer with exactly one command."""
 
+_OLDER_GAMES = """
+
+In some games there is no move; there it is: put (object) in/on (receptacle)"""
+
 
 def _variant(**kwargs: Any) -> Variant:
     return Variant(kwargs)
@@ -60,7 +64,11 @@ ENTRY = EnvEntry(
         "gather-3": _variant(tasks="gather", count=3),
         "gather-4": _variant(tasks="gather", count=4, receptacles=24, distractors=30),
         "large": _variant(receptacles=40, distractors=60, copies=3),
-        "original": Variant({"source": "original"}, splits=("train", "valid_seen", "valid_unseen")),
+        "original": Variant(
+            {"source": "original"},
+            instructions=_INSTRUCTIONS + _OLDER_GAMES,
+            splits=("train", "valid_seen", "valid_unseen"),
+        ),
     },
     licence="Apache-2.0",
     source="ALFWorld (Shridhar et al., ICLR 2021, arXiv 2010.03768), alfworld 0.4.2; own code and scenes",

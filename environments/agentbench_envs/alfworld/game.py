@@ -80,6 +80,8 @@ class World:
         self._receptacle_kinds = _grouped(facts, "receptacletype")
         self._accepts = _grouped(facts, "cancontain")
         self.goals: tuple[Alternative, ...] = alternatives(problem)
+        if frozenset() in self.goals:
+            raise UsageError("the goal holds whatever is done")
         self._everywhere: dict[str, dict[str, Action]] = {}
 
     def fits(self, thing: str, receptacle: str) -> bool:

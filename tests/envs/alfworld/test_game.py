@@ -180,6 +180,11 @@ def test_conditions_count_what_the_nearest_way_to_win_still_lacks() -> None:
     ("old", "new", "complaint"),
     [
         ("agent1 - agent", "agent1 agent2 - agent", "2 for the agent"),
+        (
+            "(inReceptacle ?o ?r) (objectType ?o AppleType)\n  (receptacleType ?r FridgeType) (isCool ?o)",
+            "(= ?o ?o)",
+            "holds whatever is done",
+        ),
         ("(atLocation agent1 loc_bar_0)", "", "0 for the start"),
         ("(openable fridge_bar_1)", "(receptacleAtLocation fridge_bar_1 loc_bar_2)", "stands at two locations"),
         ("(openable fridge_bar_1)", "(holds agent1 mug_bar_1)", "expected one and holdsAny"),
