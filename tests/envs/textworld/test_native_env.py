@@ -1,13 +1,18 @@
 """Playing: rewards are changes of the score, losing is not winning, nothing that happened goes unsaid."""
 
 import json
+import os
+import subprocess
+import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agentbench_envs.textworld import ENTRY
 from agentbench_envs.textworld.env import TextWorldEnv
+from agentbench_envs.textworld.generate import draw
 from agentbench_envs.textworld.text import UNKNOWN
 
 from agentbench.core.env import Env
@@ -136,3 +141,26 @@ def test_games_of_the_original_are_played_from_a_folder(tmp_path: Path, golden: 
 def test_a_folder_without_games_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no \.json file"):
         TextWorldEnv(games=str(tmp_path))
+
+
+def episode(seed: int) -> list[object]:
+    """Play random commands; return everything that was seen."""
+    env = native("w3-o5-q5", split="train")
+    record: list[object] = [env.reset(seed=seed)]
+    for _ in range(12):
+        step = env.step(env.random_action())
+        record.append(step)
+        if step.terminated:
+            break
+    return record
+
+
+def test_an_episode_is_the_same_in_32_threads_and_in_another_process() -> None:
+    serial = [episode(seed) for seed in range(8)]
+    draw.cache_clear()
+    with ThreadPoolExecutor(32) as threads:
+        assert list(threads.map(episode, list(range(8)) * 4)) == serial * 4
+    code = "from tests.envs.textworld.test_native_env import episode; print([repr(episode(s)) for s in range(8)])"
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == repr([repr(record) for record in serial])
