@@ -152,6 +152,13 @@ class Stage(Table):
         return self
 
 
+class ValueStage(Stage):
+    """Value pretraining: the critic learns Monte-Carlo returns while the actor stands still."""
+
+    value_clip: Rate | None = None
+    """How far a value may move per update. None, for a critic that starts at zero has to get to the returns first."""
+
+
 class Reward(Table):
     """A reward made of recorded terms."""
 
@@ -182,7 +189,7 @@ class TrainConfig(Table):
     validation: Validation = Field(default_factory=Validation)
     warm_start: Stage | None = None
     """Supervised training on the oracle's demonstrations, in the contexts of rollouts."""
-    value_pretraining: Stage | None = None
+    value_pretraining: ValueStage | None = None
     """Fitting the critic to Monte-Carlo returns before the actor moves (VAPO, arXiv 2504.05118)."""
     device: str = "auto"
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -69,7 +69,7 @@ def stages_of(config: TrainConfig) -> list[Stage]:
     stages = [main]
     if config.value_pretraining is not None:
         # Monte-Carlo returns: lambda = 1 for the critic's targets.
-        monte_carlo = replace(algorithm, lam_critic=1.0)
+        monte_carlo = replace(algorithm, lam_critic=1.0, value_clip=config.value_pretraining.value_clip)
         stages.insert(0, _early("value-pretraining", monte_carlo, config, config.value_pretraining, frozen_actor=True))
     if config.warm_start is not None:
         stages.insert(0, _early("warm-start", SFT(), config, config.warm_start, demonstrates=True))

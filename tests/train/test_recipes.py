@@ -11,6 +11,7 @@ from agentbench.core.errors import UsageError
 from agentbench.evaluate.config import read_toml
 from agentbench.train.algorithms import TokenPPO, TurnPPO
 from agentbench.train.config import Regularise, TrainConfig
+from agentbench.train.stages import stages_of
 
 RECIPES = sorted((Path(agentbench.__file__).parent / "recipes").glob("*.toml"))
 INSTALLED = agentbench.environments()
@@ -76,6 +77,15 @@ def test_a_wrong_recipe_is_refused_in_one_line(
         recipe(**{"env": "sokoban/tiny", **change})
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_value_pretraining_is_not_held_back_by_the_clip_of_the_main_stage() -> None:
+    values = {"algorithm": {"name": "turn-ppo"}, "value_pretraining": {"updates": 1}, "budget": {"updates": 1}}
+    for stage_clip in (None, 0.25):
+        values["value_pretraining"]["value_clip"] = stage_clip  # type: ignore[assignment]
+        early, main = stages_of(TrainConfig.parse({"model": "init:xs", "env": "sokoban/tiny", **values}))
+        assert early.algorithm.value_clip == stage_clip  # type: ignore[attr-defined]
+        assert main.algorithm.value_clip == 0.5  # type: ignore[attr-defined]
 
 
 def test_the_divergence_is_estimated_as_fits_the_place_where_it_is_charged() -> None:
