@@ -1,0 +1,1 @@
+"""Where untrusted work runs: containers, a process jail where there is no engine, and a browser."""
