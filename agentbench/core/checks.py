@@ -149,7 +149,7 @@ def _the_seed_decides_the_episode(resolved: Resolved, episodes: int, hostile: in
 
 
 def _threads_do_not_disturb_each_other(resolved: Resolved, episodes: int, hostile: int) -> None:
-    if not resolved.entry.deterministic or resolved.entry.thread_bound:
+    if not resolved.entry.deterministic or resolved.thread_bound:
         return
 
     def play(seed: int) -> Episode:

@@ -50,6 +50,7 @@ class Variant:
     """Context mode that belongs to the variant's protocol: `full`, `window:k` or `summary`."""
     entry_point: str | None = None
     """For a variant that another class plays."""
+    thread_bound: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class EnvEntry:
     source: str = ""
     """Where the task comes from: paper and original code."""
     context: str = "full"
+    site: str | None = None
+    """`module:function` that shows the environment to people: takes a `Resolved` and a port, serves until stopped."""
 
     def __post_init__(self) -> None:
         if not self.title:
@@ -142,6 +145,12 @@ class Resolved:
         return self._variant.entry_point or self.entry.entry_point
 
     @property
+    def thread_bound(self) -> bool:
+        """Every call must come from the thread that made the environment."""
+        own = self._variant.thread_bound
+        return self.entry.thread_bound if own is None else own
+
+    @property
     def context(self) -> str:
         """The context mode that belongs to the protocol."""
         return self._variant.context or self.entry.context
@@ -169,6 +178,17 @@ class Resolved:
         if not isinstance(env, Env):
             raise UsageError(f"{self.id}: {self.entry_point} makes a {type(env).__name__}, expected agentbench.Env")
         return env
+
+
+def site_of(resolved: Resolved) -> Any:
+    """Return the function that shows an environment to people, see `EnvEntry.site`.
+
+    Raises:
+        UsageError: It has none.
+    """
+    if resolved.entry.site is None:
+        raise UsageError(f"{resolved.entry.name} has no site; an environment without one is served with --stdio")
+    return _load(resolved.entry.name, resolved.entry.site, resolved.origin)
 
 
 def make(name: str, *, split: str | None = None, render_mode: str | None = None, **kwargs: Any) -> Env:

@@ -86,7 +86,7 @@ def random() -> Scripted:
 
         async def choose(messages: Sequence[Message], seed: int) -> str:
             env.action_random = generator("random policy", seed)
-            if episode.resolved.entry.thread_bound:
+            if episode.resolved.thread_bound:
                 return str(await call(env.random_action))
             return env.random_action()
 

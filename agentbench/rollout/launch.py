@@ -16,10 +16,14 @@ from agentbench.core.env import Env
 from agentbench.core.errors import PrerequisiteError
 from agentbench.core.registry import Resolved
 from agentbench.remote.interpreter import missing
+from agentbench.sandbox import browser
 
 T = TypeVar("T")
 
-PREREQUISITES: dict[str, Callable[[], str | None]] = {"textworld": partial(missing, "textworld")}
+PREREQUISITES: dict[str, Callable[[], str | None]] = {
+    "browser": browser.missing,
+    "textworld": partial(missing, "textworld"),
+}
 """For each name that an entry's `needs` may hold: says what is missing, or None. Sandboxes add theirs."""
 
 CLOSE_SECONDS = 10.0
@@ -123,7 +127,7 @@ class Seat:
             env, self._env = self._env, None
             self._last = self._threads.submit(env.close)
             await self._settle()
-        if self._resolved.entry.thread_bound:
+        if self._resolved.thread_bound:
             self._threads.close()
 
     def _make(self) -> None:
@@ -136,7 +140,7 @@ class Seat:
             return
         await asyncio.wait({work}, timeout=CLOSE_SECONDS)
         self._last = None
-        if not work.done() and not self._resolved.entry.thread_bound:
+        if not work.done() and not self._resolved.thread_bound:
             self._threads.add()
         elif work.done() and not work.cancelled():
             work.exception()  # Looked at, so that asyncio does not print it at exit.
@@ -156,7 +160,7 @@ class Seats:
         return self._seats[-1]
 
     def _threads(self) -> Threads:
-        if self._resolved.entry.thread_bound:
+        if self._resolved.thread_bound:
             return Threads(1)
         self._shared = self._shared or Threads(min(32, 2 * (os.cpu_count() or 1)))
         return self._shared
