@@ -80,12 +80,11 @@ def test_a_wrong_recipe_is_refused_in_one_line(
 
 
 def test_value_pretraining_is_not_held_back_by_the_clip_of_the_main_stage() -> None:
-    values = {"algorithm": {"name": "turn-ppo"}, "value_pretraining": {"updates": 1}, "budget": {"updates": 1}}
-    for stage_clip in (None, 0.25):
-        values["value_pretraining"]["value_clip"] = stage_clip  # type: ignore[assignment]
-        early, main = stages_of(TrainConfig.parse({"model": "init:xs", "env": "sokoban/tiny", **values}))
-        assert early.algorithm.value_clip == stage_clip  # type: ignore[attr-defined]
-        assert main.algorithm.value_clip == 0.5  # type: ignore[attr-defined]
+    for clip in (None, 0.25):
+        recipe: dict[str, Any] = {"model": "init:xs", "env": "sokoban/tiny", "budget": {"updates": 1}}
+        recipe |= {"algorithm": {"name": "turn-ppo"}, "value_pretraining": {"updates": 1, "value_clip": clip}}
+        early, main = stages_of(TrainConfig.parse(recipe))
+        assert [getattr(stage.algorithm, "value_clip", 0) for stage in (early, main)] == [clip, 0.5]
 
 
 def test_the_divergence_is_estimated_as_fits_the_place_where_it_is_charged() -> None:
