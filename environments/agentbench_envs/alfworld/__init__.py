@@ -57,6 +57,14 @@ ENTRY = EnvEntry(
             instructions="Do the task.",
             max_turns=20,
         ),
+        "tiny-sight": Variant(
+            {
+                "tasks": "place,examine", "rooms": "bedroom", "receptacles": 5, "distractors": 4, "alike": False,
+                "shared": 0.0, "max_steps": 20, "short": True, "sight": True,
+            },
+            instructions="Do the task.",
+            max_turns=20,
+        ),
         "place": _variant(tasks="place", receptacles=8, distractors=6, copies=0, closed=0.0, shared=0.0),
         "closed": _variant(tasks="place", shortest=5),
         "treat": _variant(tasks="clean,heat,cool"),

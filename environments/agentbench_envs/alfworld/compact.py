@@ -41,22 +41,30 @@ def kind(name: str) -> str:
     return (name.rpartition("_bar_")[2] if name.endswith("basin") else name.partition("_bar_")[0]) or name
 
 
-def first_view(game: AlfworldGame) -> str:
-    """Return the first observation."""
-    places = " ".join(sorted(map(kind, game.world.receptacles)))
+def first_view(game: AlfworldGame, *, sight: bool) -> str:
+    """Return the first observation.
+
+    Args:
+        game: The game, before its first command.
+        sight: Show what is in or on the receptacles that are not closed, not only their names.
+    """
     words = [word for word in game.world.task.split() if word not in ("a", "some", "the")]
-    return f"{' '.join(words)}\n{places}"
+    places = sorted(game.world.receptacles, key=kind)
+    shown = [_seen(game, place) for place in places] if sight else [" ".join(map(kind, places))]
+    return "\n".join([" ".join(words), *shown])
 
 
 def view(game: AlfworldGame) -> str:
     """Return where the player is, what it sees there, and what it holds."""
     state = game.state
-    lines = []
-    for receptacle in game.world.at.get(state.location, ()):
-        if receptacle in game.world.openable and not state.is_open(receptacle):
-            lines.append(f"{kind(receptacle)} closed")
-        else:
-            lines.append(f"{kind(receptacle)}: {' '.join(sorted(map(kind, state.contents[receptacle])))}".strip())
+    lines = [_seen(game, receptacle) for receptacle in game.world.at.get(state.location, ())]
     if state.held is not None:
         lines.append(f"held {kind(state.held)}")
     return "\n".join(lines) or "room"
+
+
+def _seen(game: AlfworldGame, receptacle: str) -> str:
+    name, state = kind(receptacle), game.state
+    if receptacle in game.world.openable and not state.is_open(receptacle):
+        return f"{name} closed"
+    return f"{name}: {' '.join(sorted(map(kind, state.contents[receptacle])))}".strip()

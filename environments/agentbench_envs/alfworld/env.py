@@ -40,6 +40,7 @@ class AlfworldEnv(Env):
         admissible: Whether observations end with the list of admissible commands, as some protocols show it. The list
             is in the info in any case.
         short: The dialect of `compact`, for tiny models; needs `alike=False` and `shared=0`.
+        sight: Whether the first observation of that dialect shows what is not behind doors; nothing to search for then.
         split: Of `synth`: train, valid, test-seen or test-unseen. Of `original`: train, valid_seen or valid_unseen.
 
     Raises:
@@ -66,17 +67,20 @@ class AlfworldEnv(Env):
         max_steps: int = 50,
         admissible: bool = False,
         short: bool = False,
+        sight: bool = False,
         split: str = "train",
     ) -> None:
         if max_steps < 1:
             raise UsageError(f"found max_steps {max_steps}, expected at least 1")
         if source not in ("synth", "original"):
             raise UsageError(f"found the source {source!r}, expected 'synth' or 'original'")
+        if sight and not short:
+            raise UsageError("sight belongs to the short dialect: short=True")
         if short and (alike or shared or source == "original"):
             raise UsageError("short commands need rooms without equal things: alike=False and shared=0 of synth")
         self.max_steps = max_steps
         self.admissible = admissible
-        self.short = short
+        self.short, self.sight = short, sight
         self._games: tuple[Path, ...] | None = None
         if source == "original":
             self._games = find_games(data_folder(data), split)
@@ -111,7 +115,7 @@ class AlfworldEnv(Env):
         self._first = self._distance()
         self._potential = self._value()
         self._conditions = self._share()
-        observation = compact.first_view(self.game) if self.short else self.game.reset()[0]
+        observation = compact.first_view(self.game, sight=self.sight) if self.short else self.game.reset()[0]
         info = self._info(valid=True, terms={})
         return self._shown(observation, info), info
 

@@ -132,6 +132,21 @@ def test_the_short_dialect_says_where_what_and_what_is_held() -> None:
     assert "held" not in done
 
 
+def test_sight_shows_what_is_not_behind_doors() -> None:
+    env = resolve("alfworld/tiny-sight:train").make()
+    plain = tiny()
+    for seed in range(10):
+        task, *lines = env.reset(seed=seed)[0].split("\n")
+        hidden, places = plain.reset(seed=seed)[0].split("\n")
+        assert (task, [line.split()[0].rstrip(":") for line in lines]) == (hidden, places.split())
+        assert isinstance(env, AlfworldEnv)
+        world = env.game.world
+        open_things = sum(
+            len(env.game.state.contents[place]) for place in world.receptacles if place not in world.openable
+        )
+        assert sum(len(line.split()) - 1 for line in lines if not line.endswith(" closed")) == open_things
+
+
 def test_the_short_dialect_answers_no() -> None:
     env = placing()
     assert env.step("take everything").observation == "no\nroom"

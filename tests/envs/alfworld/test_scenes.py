@@ -139,6 +139,7 @@ def test_lengths_stay_within_the_asked_bounds() -> None:
         ({"max_steps": 0}, "max_steps 0"),
         ({"source": "web"}, "the source 'web'"),
         ({"short": True}, "rooms without equal things"),
+        ({"sight": True}, "sight belongs to the short dialect"),
     ],
 )
 def test_impossible_settings_are_refused_with_a_reason(kwargs: dict[str, Any], complaint: str) -> None:
