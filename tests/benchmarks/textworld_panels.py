@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from statistics import NormalDist, quantiles
+from statistics import NormalDist
 from typing import Any
 
 from agentbench_envs.textworld import ENTRY
@@ -73,8 +73,8 @@ def table(panels: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for variant, panel in panels.items():
-        lengths, tasks, won = panel["lengths"], panel["tasks"], panel["won"]
-        middle = ", ".join(f"{value:g}" for value in quantiles(lengths, n=4)) if tasks > 1 else str(lengths[0])
+        lengths, tasks, won = sorted(panel["lengths"]), panel["tasks"], panel["won"]
+        middle = ", ".join(str(lengths[tasks * k // 4]) for k in (1, 2, 3))
         rows.append(
             f"| `{variant}` | {panel['turns']} | {min(lengths)}; {middle}; {max(lengths)} "
             f"| {panel['distinct']} of {tasks} | {won['oracle']}/{tasks} | {won['random']}/{tasks} "

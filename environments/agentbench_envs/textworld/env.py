@@ -122,6 +122,8 @@ class TextWorldEnv(Env):
 
     def _distance(self) -> int | None:
         """Return the length of a shortest plan from here; None where there is none, or none was found."""
+        if not self.task.plan:
+            return None  # A search that failed once would fail at every step, slowly.
         try:
             return self.task.planner.distance(self.game.state, self.game.done)
         except Unsolvable:

@@ -41,7 +41,7 @@ class Settings:
     breadth: int
     """Facts that the goal joins."""
     distractors: int
-    """Dead ends beside each room of the way (`coin`); things that serve nothing (`cooking`, `treasure`)."""
+    """Dead ends beside each room of the way (`coin`); foods that serve nothing (`cooking`)."""
     rewards: Rewards
     short_names: bool
     split: str

@@ -40,6 +40,10 @@ class Kitchen:
         self.needed = grounding.mask(needed)
         self.unwanted = sum(grounding.bits.get(fact, 0) for fact in unwanted)
 
+    def demands(self, action: Action) -> int:
+        """Return the facts that an action needs beyond its rule's."""
+        return self.needed or 0 if action.rule.startswith("make/recipe") else 0
+
     def refuses(self, action: Action, state: int) -> bool:
         """Tell whether the game refuses an action that its rules allow."""
         if action.rule.startswith("make/recipe"):

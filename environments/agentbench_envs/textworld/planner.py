@@ -29,11 +29,13 @@ class Planner:
         useful = _useful(game)
         relevant = game.scene.anywhere
         for action in useful.values():
-            relevant |= action.before | action.add | action.delete
+            relevant |= action.before | action.add | action.delete | game.scene.kitchen.demands(action)
         for goal in game.goals:
             for mask in (*goal.wins, *goal.fails):
                 relevant |= mask
-        self.relevant = relevant
+        self.relevant = (
+            relevant | game.scene.kitchen.unwanted | game.scene.kitchen.carried * (game.scene.kitchen.hands > 0)
+        )
         here = game.scene.here.items()
         self.here = {room: [action for action in actions if id(action) in useful] for room, actions in here}
         self.distances: dict[Position, int | None] = {}
@@ -107,7 +109,7 @@ class Planner:
         """Yield the worthwhile actions and where they lead, but none that loses."""
         state, done = position
         for action in self.here[self.game.scene.room(state)]:
-            if state & action.before == action.before:
+            if state & action.before == action.before and not self.game.scene.kitchen.refuses(action, state):
                 after = state & ~action.delete | action.add
                 judged = self._judge(after, done)
                 if judged is not None:
@@ -139,7 +141,7 @@ def _useful(game: Game) -> dict[int, Action]:
     waiting = list(found.values())
     while waiting:
         user = waiting.pop()
-        for bit in each_bit(user.before):
+        for bit in each_bit(user.before | game.scene.kitchen.demands(user)):
             for action in adding.get(bit, ()):
                 takes_back = user.add & ~action.delete == 0
                 if not takes_back and id(action) not in found:
