@@ -226,7 +226,7 @@ def draw_matrix(
         axes.set_yticks(range(len(rows)), [_short(row) for row in rows])
         said = []
         for i, j in ((i, j) for i in range(len(rows)) for j in range(len(columns)) if values[i][j] == values[i][j]):
-            colour = "white" if values[i][j] > 0.55 else "black"
+            colour = "white" if values[i][j] > 0.65 else "black"
             axes.text(j, i, f"{100 * values[i][j]:.0f} %", ha="center", va="center", color=colour)
             said.append(f"{rows[i]} on {columns[j]} {100 * values[i][j]:.0f} %")
         return _finish(name, title, caption, f"{title}. {'; '.join(said)}", figure)
