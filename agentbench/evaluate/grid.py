@@ -5,7 +5,7 @@
 
 A grid is a folder of ordinary runs, one per cell, and `grid.json`, which names the cells; `--resume` on the folder goes
 on where it stopped. This is the study of complexity of "A Practitioner's Guide to Multi-turn Agentic RL"
-(arXiv 2510.01132, section 4), as a command.
+(arXiv 2510.01132), as a command.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Transfer: trained on one complexity, evaluated on others.
 
 A row is a policy, a column a panel of tasks. A checkpoint is called by what it was trained on, which the training run
-that holds it says; the question is the one of "A Practitioner's Guide to Multi-turn Agentic RL" (arXiv 2510.01132,
-section 4): does what was learnt on small worlds hold in large ones, and the other way round?
+that holds it says; the question is the one of "A Practitioner's Guide to Multi-turn Agentic RL" (arXiv 2510.01132):
+does what was learnt on small worlds hold in large ones, and the other way round?
 """
 
 import json
