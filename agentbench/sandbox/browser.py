@@ -109,6 +109,11 @@ class Browser:
         assert self._engine is not None, "the browser was closed"
         return Page(self._engine, site, look or Look(), patience)
 
+    @property
+    def broken(self) -> bool:
+        """It crashed or hung, and opens no page any more."""
+        return self._engine is None or self._engine.broken
+
     def close(self) -> None:
         """Give up the share; Chromium ends with the last one. Idempotent."""
         engine, self._engine = self._engine, None

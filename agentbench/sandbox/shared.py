@@ -9,8 +9,9 @@ from typing import Generic, Protocol, TypeVar
 class Shareable(Protocol):
     """Something that runs until it is stopped, or breaks."""
 
-    broken: bool
-    """Nobody new should be given it."""
+    @property
+    def broken(self) -> bool:
+        """Nobody new should be given it."""
 
     def stop(self) -> None:
         """End it, whatever state it is in."""
