@@ -1,27 +1,37 @@
 """Every variant of every installed environment keeps the contract, ours and gymnasium's."""
 
+import os
+from collections import defaultdict
+
 import pytest
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
 from agentbench.core.checks import check_env, hostile_actions
-from agentbench.core.registry import environments, resolve
+from agentbench.core.registry import EnvEntry, environments, resolve
 from agentbench.rollout.launch import check_needs
+
+
+SCALE = float(os.environ.get("AGENTBENCH_SCALE", "1"))
 
 
 def _slow_if_it_needs_something(name: str) -> object:
     return pytest.param(name, marks=pytest.mark.slow) if resolve(name).needs else name
 
 
-VARIANTS = [
-    _slow_if_it_needs_something(f"{name}/{variant}")
-    for name, entry in environments().items()
-    for variant in entry.variants
-]
+def _played(entry: EnvEntry) -> list[str]:
+    """Return the variants to test: of those with the same needs the first two, and all in `make soak`."""
+    several: dict[frozenset[str], list[str]] = defaultdict(list)
+    for variant in entry.variants:
+        several[resolve(f"{entry.name}/{variant}").needs].append(variant)
+    return [name for needs, names in several.items() for name in (names[:2] if needs and SCALE <= 1 else names)]
+
+
+PLAYED = [(name, entry, variant) for name, entry in environments().items() for variant in _played(entry)]
+VARIANTS = [_slow_if_it_needs_something(f"{name}/{variant}") for name, entry, variant in PLAYED]
 SPLITS = [
     _slow_if_it_needs_something(f"{name}/{variant}:{split}")
-    for name, entry in environments().items()
-    for variant, setting in entry.variants.items()
-    for split in setting.splits or entry.splits
+    for name, entry, variant in PLAYED
+    for split in entry.variants[variant].splits or entry.splits
 ]
 
 
