@@ -10,7 +10,6 @@ from agentbench.core.checks import check_env, hostile_actions
 from agentbench.core.registry import EnvEntry, environments, resolve
 from agentbench.rollout.launch import check_needs
 
-
 SCALE = float(os.environ.get("AGENTBENCH_SCALE", "1"))
 
 
