@@ -23,7 +23,7 @@ def doctor(
     """Say what is installed here and what each missing part would be for; exit 4 if something asked for is missing."""
     from agentbench.cli.console import emit, say, say_table
 
-    findings = [*_base(), *_extras(), *_programs()]
+    findings = [*_base(), *_extras(), *_programs(), *_isolation()]
     if json:
         for finding in findings:
             emit(**finding._asdict())
@@ -85,3 +85,14 @@ def _programs() -> list[Finding]:
 
     wanted = {"git": "the commit in lock.json", "docker": "containers", "chromium": "the browser environment"}
     return [Finding(f"{program} (program)", shutil.which(program), serves) for program, serves in wanted.items()]
+
+
+def _isolation() -> list[Finding]:
+    from agentbench.sandbox.engine import missing_engine
+    from agentbench.sandbox.process import missing_bubblewrap
+
+    engine, namespaces = missing_engine(), missing_bubblewrap()
+    return [
+        Finding("container engine", None if engine else "answers", engine or "sandboxes: SWE, and --sandbox docker"),
+        Finding("bubblewrap", None if namespaces else "makes namespaces", namespaces or "sandboxes without an engine"),
+    ]

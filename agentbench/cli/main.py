@@ -38,6 +38,7 @@ VERBS = {
     "envs": Verb("envs:app", "List, describe, check and begin environments."),
     "model": Verb("model:app", "Make small models."),
     "serve": Verb("serve:serve", "Serve an environment to another process."),
+    "sandbox": Verb("sandbox:app", "List sandboxes, and remove what was left of them."),
     "doctor": Verb("doctor:doctor", "Say what is installed here and what each missing part would be for."),
     "demo": Verb(
         "demo:demo",

@@ -16,12 +16,13 @@ from agentbench.core.env import Env
 from agentbench.core.errors import PrerequisiteError
 from agentbench.core.registry import Resolved
 from agentbench.remote.interpreter import missing
-from agentbench.sandbox import browser
+from agentbench.sandbox import browser, engine
 
 T = TypeVar("T")
 
 PREREQUISITES: dict[str, Callable[[], str | None]] = {
     "browser": browser.missing,
+    "docker": engine.missing_engine,
     "textworld": partial(missing, "textworld"),
 }
 """For each name that an entry's `needs` may hold: says what is missing, or None. Sandboxes add theirs."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from agentbench.core.errors import AgentBenchError
 from agentbench.sandbox.base import Limits
 from agentbench.sandbox.engine import asking, engine, labels, remove
-from agentbench.sandbox.jail import WORKSPACE, Jail
-from agentbench.sandbox.shell import BASH, WARDEN, Channel
+from agentbench.sandbox.jail import Jail
+from agentbench.sandbox.shell import BASH, ENVIRONMENT, WARDEN, WORKSPACE, Channel
 
 if TYPE_CHECKING:
     import docker
@@ -21,8 +21,6 @@ CHUNK = 2**18
 
 HEADER = 8
 """Bytes before each frame of the engine's stream: kind, three zeros, length as four bytes (Engine API, "attach")."""
-
-ENVIRONMENT = {"HOME": WORKSPACE, "LANG": "C.UTF-8", "TERM": "dumb", "PAGER": "cat", "NO_COLOR": "1"}
 
 
 class DockerSandbox(Jail):

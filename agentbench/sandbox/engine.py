@@ -9,13 +9,13 @@ import functools
 import importlib.util
 import os
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentbench.core.errors import Failure, PrerequisiteError
+from agentbench.sandbox.owner import lives, owner
 
 if TYPE_CHECKING:
     import docker
@@ -126,7 +126,7 @@ def remove(container: str) -> None:
 
 def labels(lifetime: float) -> dict[str, str]:
     """Return the labels of a sandbox that this process makes now."""
-    return {OWNED: "1", OWNER: _owner(os.getpid()), EXPIRES: str(int(time.time() + lifetime))}
+    return {OWNED: "1", OWNER: owner(), EXPIRES: str(int(time.time() + lifetime))}
 
 
 @functools.lru_cache(maxsize=1)
@@ -157,25 +157,6 @@ def _line(error: Exception) -> str:
 
 def _left(container: dict[str, Any]) -> Left:
     known = container["Labels"]
-    owner, expires = known.get(OWNER, ""), known.get(EXPIRES, "0")
+    whose, expires = known.get(OWNER, ""), known.get(EXPIRES, "0")
     over = not expires.isdigit() or int(expires) < time.time()
-    return Left(container["Id"], container["Image"], container["State"], owner, over or not _lives(owner))
-
-
-def _owner(pid: int) -> str:
-    return f"{socket.gethostname()}/{pid}/{_started(pid)}"
-
-
-def _started(pid: int) -> str:
-    """Return when a process started, so that a number that was given again is not taken for it; empty if it is dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
-
-
-def _lives(owner: str) -> bool:
-    """Tell whether an owner may still be there; of other machines nothing is known."""
-    host, _, rest = owner.partition("/")
-    pid, _, started = rest.partition("/")
-    return host != socket.gethostname() or not started or _started(int(pid)) == started
+    return Left(container["Id"], container["Image"], container["State"], whose, over or not lives(whose))

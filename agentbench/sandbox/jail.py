@@ -1,4 +1,4 @@
-"""What containers and process jails have in common: a warden, one shell, and files that come and go through a service."""
+"""What containers and process jails have in common: a warden, one shell, and a service that moves files."""
 
 import errno
 import io
@@ -15,10 +15,7 @@ from typing import Any, Self
 from agentbench.core.errors import Failure, UsageError
 from agentbench.core.plain import plain
 from agentbench.sandbox.base import Limits, Result
-from agentbench.sandbox.shell import SERVICE, SHELL, Channel, Ended, Shell
-
-WORKSPACE = "/workspace"
-"""Where commands start."""
+from agentbench.sandbox.shell import SERVICE, SHELL, WORKSPACE, Channel, Ended, Shell
 
 GRACE_SECONDS = 15.0
 """How much longer than the warden the owner waits before it ends the whole sandbox."""
@@ -34,7 +31,7 @@ TIME_UP = 124
 
 
 class Jail(ABC):
-    """A sandbox without the machine under it. Subclasses say how that starts, how a program inside is reached, and how it dies."""
+    """A sandbox but for the machine under it: subclasses say how that starts, is reached inside, and dies."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -1,9 +1,9 @@
-"""One bash that runs command after command, and the process that can stop it: what both kinds of sandbox are made of.
+r"""One bash that runs command after command, and the process that can stop it: what both kinds of sandbox are made of.
 
 Two small programs run inside. The *warden* is process 1. It cannot be killed from inside, forks nothing, and reads
 orders: a number of seconds arms it, an empty line disarms it; when the time is up, or an order to sweep comes, it kills
 every process but itself. When its orders end because the owner is gone, or its lifetime is over, it kills everything
-and ends, and the sandbox ends with it. So a time-out works inside, against fork bombs, and after a SIGKILL of the owner.
+and ends, and the sandbox with it. So a time-out works inside, against fork bombs, and after a SIGKILL of the owner.
 
 The *driver* is the persistent shell. Owner and driver speak over a byte stream:
 
@@ -18,17 +18,33 @@ import secrets
 import time
 from typing import NamedTuple, Protocol
 
+WORKSPACE = "/workspace"
+"""Where commands start."""
+
+ENVIRONMENT = {"HOME": WORKSPACE, "LANG": "C.UTF-8", "TERM": "dumb", "PAGER": "cat", "NO_COLOR": "1"}
+"""Variables of every shell: programs shall neither colour nor page what nobody sees on a terminal."""
+
 WARDEN = r"""
 sweep() { kill -KILL -1 2>/dev/null; }
+driver() {
+  ulimit -u "$2" -v "$3"
+  exec "$BASH" --noprofile --norc -c "$BASH_EXECUTION_STRING" bash "$4" <"$1.in" >"$1.out" 2>&1
+}
 left() { rest=$(( $1 - SECONDS )); (( rest > 0 )); }
 while left "$1" && read -r -t "$rest" seconds; do
   [[ -n $seconds ]] || continue
+  if [[ $seconds == /* ]]; then
+    IFS=: read -r fifo processes memory folder <<<"$seconds"
+    driver "$fifo" "$processes" "$memory" "$folder" &
+    continue
+  fi
   left "$1" && (( ${seconds%%.*} > rest )) && seconds=$rest
   read -r -t "$seconds" _ || sweep
 done
 sweep
 """
-"""Process 1. Its argument is the sandbox's lifetime in seconds."""
+"""Process 1. Its argument is the sandbox's lifetime in seconds. Where no engine can start a second process inside, an
+order that begins with a slash does: the path of two named pipes, limits on processes and memory (KiB), the folder."""
 
 DRIVER = r"""
 echo 1000 2>/dev/null >/proc/self/oom_score_adj
@@ -169,7 +185,7 @@ class Shell:
                 return None
             seen = seen[-len(marker) :] + data
             _check(deadline)
-            before, found, rest = seen.partition(marker)
+            _, found, rest = seen.partition(marker)
             if found:
                 return rest
 
