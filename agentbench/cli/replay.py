@@ -32,10 +32,10 @@ def replay(
     false = run_difference(directory)
     if json:
         emit(event="done", run_dir=str(run), replayed=played, different=different, difference=false)
-    if played == 0:
-        raise NothingSelected(f"{run} has no scored episode to replay")
     if different:
         raise IntegrityError(f"{different} of {played} episodes of {run} do not replay as recorded")
     if false:
         raise IntegrityError(f"{run}: {false}")
+    if played == 0:
+        raise NothingSelected(f"{run} has no scored episode to replay")
     say(f"{played} episodes replayed: rewards, observations and hashes are as recorded")

@@ -26,12 +26,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self, get_args
 
 from agentbench.core.errors import IntegrityError, RecordError, UsageError
+from agentbench.core.rows import require_row, row_of
 from agentbench.core.types import Reply, Trajectory, Turn
 
 Row = dict[str, Any]
+Status = Literal["started", "complete", "invalid", "cancelled"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class Recorded(Row):
@@ -177,7 +180,11 @@ class RunDirectory:
     @property
     def state(self) -> Row:
         """The contents of run.json."""
-        return self._json("run.json")
+        state = self._json("run.json")
+        wrong = [name for name in ("config", "summary", "files") if not isinstance(state.get(name, {}), dict)]
+        if wrong or state.get("status", "started") not in STATUSES:
+            raise IntegrityError(f"{self.path / 'run.json'} has no {(*wrong, 'status')[0]} that could be true")
+        return state
 
     @property
     def lock(self) -> Row:
@@ -191,7 +198,11 @@ class RunDirectory:
 
     def rows(self) -> list[Row]:
         """One row per attempt, in the order in which they ended."""
-        return list(read_lines(self.path / "episodes.jsonl"))
+        path = self.path / "episodes.jsonl"
+        rows = list(read_lines(path))
+        for number, row in enumerate(rows, start=1):
+            require_row(f"{path}, line {number},", row)
+        return rows
 
     def scored(self) -> dict[str, Row]:
         """The scored row of each planned episode that has one, by key."""
@@ -324,29 +335,6 @@ def _turn(row: Row) -> Turn:
     reply: Row = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
     advantages = row.pop("advantages", None)
     return Turn(**row, reply=Reply(**reply), advantages=None if advantages is None else tuple(advantages))
-
-
-def row_of(trajectory: Trajectory) -> Row:
-    """Return what an attempt's row says of its trajectory."""
-    turns = trajectory.turns
-    return {
-        "task": trajectory.task,
-        "seed": trajectory.seed,
-        "trial": trajectory.trial,
-        "retry": trajectory.retry,
-        "end": trajectory.end,
-        "scored": trajectory.scored,
-        "success": trajectory.success,
-        "reward": trajectory.total_reward,
-        "turns": len(turns),
-        "invalid": sum(not turn.valid for turn in turns),
-        "tokens": sum(turn.reply.n_tokens for turn in turns),
-        "prompt_tokens": sum(turn.reply.usage.get("prompt_tokens", len(turn.reply.prompt_ids)) for turn in turns),
-        "env_seconds": sum(turn.env_seconds for turn in turns),
-        "policy_seconds": sum(turn.policy_seconds for turn in turns),
-        "failure": trajectory.failure,
-        "hash": trajectory.head_hash,
-    }
 
 
 def _verify(trajectory: Trajectory, row: Row) -> None:

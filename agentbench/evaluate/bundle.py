@@ -162,7 +162,7 @@ class Episode(_Strict):
 
     @property
     def row(self) -> Row:
-        """The row of the attempt, as `records.row_of` makes it."""
+        """The row of the attempt, as `rows.row_of` makes it."""
         env_seconds, policy_seconds = self.seconds
         return {
             "key": self.planned.key,
@@ -215,6 +215,9 @@ class Bundle:
             wall_seconds=round(state["ended"] - state["began"], 1) if whole else None,
             attempts=len(rows),
         )
+        missing = [planned.key for planned in run.plan() if planned.key not in counting]
+        if missing:
+            raise RunInvalid(f"{run.path} says complete, and {len(missing)} planned episodes have no row")
         attempts = (counting[planned.key] for planned in run.plan())
         return cls(head, tuple(Episode.of(run.trajectory(row), row, spec) for row in attempts))
 

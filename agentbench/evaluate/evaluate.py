@@ -12,12 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from agentbench.core.env import Env
 from agentbench.core.errors import IntegrityError, NothingSelected, RunInvalid, before_any_episode
 from agentbench.core.policy import Policy, is_scripted
-from agentbench.core.records import Planned, Row, RunDirectory, RunWriter, digest, require_equal, write_json, write_text
+from agentbench.core.records import (
+    Planned,
+    Row,
+    RunDirectory,
+    RunWriter,
+    Status,
+    digest,
+    require_equal,
+    write_json,
+    write_text,
+)
 from agentbench.core.registry import Resolved
 from agentbench.core.seeding import derive
 from agentbench.evaluate.config import EvalConfig
@@ -28,7 +38,6 @@ from agentbench.rollout.episode import Setting
 from agentbench.rollout.launch import check_needs
 from agentbench.rollout.pool import Played, play
 
-Status = Literal["started", "complete", "invalid", "cancelled"]
 ENDED = ("complete", "invalid")
 """Statuses of a run that will not go on by itself: its numbers are a result."""
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Self
 
 from agentbench.core.errors import ContextFull, Failure, IntegrityError, OutOfTime, UsageError
 from agentbench.core.policy import EpisodeContext
-from agentbench.core.records import Planned, Row, RunDirectory, canonical, row_of
+from agentbench.core.records import Planned, Row, RunDirectory, canonical
 from agentbench.core.registry import Resolved
+from agentbench.core.rows import row_of
 from agentbench.core.types import End, Message, Reply, Sampling, Trajectory
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import ENDED, plan_tasks, seal
@@ -56,6 +57,8 @@ def run_difference(run: RunDirectory) -> str | None:
     """Say where a run is not of one piece, apart from what its episodes say; None if it is."""
     state, plan, rows = run.state, run.plan(), run.rows()
     ended = state["status"] in ENDED
+    if "seal" in state and not ended:
+        return f"run.json says {state['status']}, and was sealed as that of a run which ended"
     return (
         (summary_difference(state["summary"], plan, rows) if ended else None)
         or circumstances_difference(state["config"], run.lock, plan)

@@ -55,6 +55,10 @@ def test_replay_says_what_it_replayed(tmp_path: Path) -> None:
     assert (done.events[-1]["replayed"], done.events[-1]["different"]) == (2, 0)
     assert_one_clear_line(agentbench("replay", "nowhere", cwd=tmp_path), 2, "no run directory")
     (tmp_path / run / "episodes.jsonl").write_text("")
+    assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 7, "run.json says another", "scored")
+    begun = {**json.loads((tmp_path / run / "run.json").read_text()), "status": "started"}
+    del begun["seal"]
+    (tmp_path / run / "run.json").write_text(json.dumps(begun))
     assert_one_clear_line(agentbench("replay", run, cwd=tmp_path), 5, "no scored episode")
 
 

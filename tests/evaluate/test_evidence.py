@@ -69,6 +69,14 @@ def test_a_run_that_goes_on_is_read_as_far_as_it_went(run: Path) -> None:
     assert (evidence.status, evidence.coverage) == ("started", 1 / 8)
 
 
+def test_a_complete_run_without_the_row_of_a_planned_episode_is_damaged(run: Path) -> None:
+    rows = (run / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (run / "episodes.jsonl").write_text("".join(rows[:-1]))
+    rewrite(run / "run.json", status="complete")
+    with pytest.raises(RunInvalid, match="1 planned episodes have no row"):
+        Evidence.load(run)
+
+
 def test_an_environment_without_success_is_said_so(run: Path) -> None:
     rows = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
     text = "".join(json.dumps({**row, "success": None}) + "\n" for row in rows)

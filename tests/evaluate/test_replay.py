@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agentbench.core.errors import IntegrityError, UsageError
-from agentbench.core.records import Row, RunDirectory, digest, row_of, turn_hash, write_json
+from agentbench.core.records import Row, RunDirectory, digest, turn_hash, write_json
+from agentbench.core.rows import row_of
 from agentbench.core.types import Reply, Trajectory, Turn
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate, seal
@@ -229,6 +230,27 @@ def test_a_run_json_that_was_edited_is_found_whatever_was_edited(run: RunDirecto
     for change in ({"began": 0.0}, {"config_digest": digest("x")}, {"counts": {"planned": 1}}, {"status": "invalid"}):
         write_json(run.path / "run.json", {**run.state, **change, "seal": run.state["seal"]})
         assert any("run.json changed" in text for text in told(run)), change
+
+
+@pytest.mark.parametrize(
+    "field", sorted({"key", "scored", "shard", "offset", "length", *row_of(Trajectory("", "", "", 0, 0))})
+)
+def test_a_row_that_lacks_something_or_says_nonsense_is_found_and_never_a_crash(run: RunDirectory, field: str) -> None:
+    path = run.path / "episodes.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    true = json.loads(first)
+    without = {name: value for name, value in true.items() if name != field}
+    for row in (without, *({**true, field: value} for value in ([1], {"a": 1}, float("nan")))):
+        path.write_text(json.dumps(row) + "\n" + "".join(rest))
+        assert told(run), row
+
+
+def test_a_run_that_ended_and_says_it_did_not_is_found(run: RunDirectory) -> None:
+    write_json(run.path / "run.json", {**run.state, "status": "started"})
+    assert told(run) == ["run.json says started, and was sealed as that of a run which ended"]
+    for change in ({"status": "glorious"}, {"files": None}, {"summary": "fine"}, {"config": []}):
+        write_json(run.path / "run.json", {**json.loads((run.path / "run.json").read_text()), **change})
+        assert "that could be true" in told(run)[0], change
 
 
 def test_a_run_that_ended_for_lack_of_time_or_context_replays(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""The row of an attempt in episodes.jsonl: what is known of an episode without opening its trajectory."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from agentbench.core.errors import IntegrityError
+from agentbench.core.types import Trajectory
+
+_SAYS: Mapping[str, Any] = {
+    **dict.fromkeys(("key", "task", "end", "hash", "shard"), str),
+    **dict.fromkeys(("seed", "trial", "retry", "turns", "invalid", "offset", "length"), int),
+    **dict.fromkeys(("reward", "tokens", "prompt_tokens", "env_seconds", "policy_seconds"), int | float),
+    "scored": bool,
+    "success": bool | None,
+    "failure": dict | None,
+}
+"""What every row says, and of which kind it is."""
+
+
+def row_of(trajectory: Trajectory) -> dict[str, Any]:
+    """Return what an attempt's row says of its trajectory; key and place on disk come with the writing."""
+    turns = trajectory.turns
+    return {
+        "task": trajectory.task,
+        "seed": trajectory.seed,
+        "trial": trajectory.trial,
+        "retry": trajectory.retry,
+        "end": trajectory.end,
+        "scored": trajectory.scored,
+        "success": trajectory.success,
+        "reward": trajectory.total_reward,
+        "turns": len(turns),
+        "invalid": sum(not turn.valid for turn in turns),
+        "tokens": sum(turn.reply.n_tokens for turn in turns),
+        "prompt_tokens": sum(turn.reply.usage.get("prompt_tokens", len(turn.reply.prompt_ids)) for turn in turns),
+        "env_seconds": sum(turn.env_seconds for turn in turns),
+        "policy_seconds": sum(turn.policy_seconds for turn in turns),
+        "failure": trajectory.failure,
+        "hash": trajectory.head_hash,
+    }
+
+
+def require_row(place: str, row: Mapping[str, Any]) -> None:
+    """Make sure that a row says what every row says.
+
+    Args:
+        place: Where it stands, for the message.
+        row: The row.
+
+    Raises:
+        IntegrityError: Something is missing, of another kind, or no finite number.
+    """
+    for name, kind in _SAYS.items():
+        if name not in row:
+            raise IntegrityError(f"{place} lacks {name!r}")
+        value = row[name]
+        strange = isinstance(value, float) and not math.isfinite(value)
+        nameless = isinstance(value, dict) and "cause" not in value
+        if strange or nameless or not isinstance(value, kind):
+            raise IntegrityError(f"{place} has no {name} that could be true")
