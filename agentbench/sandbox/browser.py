@@ -37,7 +37,6 @@ CONTAINER: Final = "AGENTBENCH_CONTAINER"
 """Set in our images: the container is the sandbox, and Chromium's own cannot be had inside it."""
 
 FLAGS: Final = (
-    "--disable-crashpad-for-testing",
     "--disable-gpu",
     "--no-proxy-server",
     # Beside the check of every request: no name is looked up, so nothing beyond this machine can be found.
@@ -192,7 +191,6 @@ class Page:
             color_scheme="dark" if look.dark else "light",
             java_script_enabled=False,
             accept_downloads=False,
-            service_workers="block",
             locale="en-US",
         )
         self._context.set_default_timeout(1000 * self._patience)

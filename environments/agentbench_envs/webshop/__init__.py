@@ -13,6 +13,27 @@ click[something]   clicks a button, a product's code, or a value of an option, w
 For example: search[waterproof hiking boots], click[b07xyz1234], click[size 9], click[next >], click[back to search],
 click[description], click[features], click[buy now]."""
 
+_BROWSER = """\
+You are shopping in a web shop, in a browser. The page says what to buy: a kind of product, its attributes, often
+options such as color and size, and a price. Find the product that fits best, choose the right options, and buy it. A
+visit ends with the purchase, and is scored by how much of the instruction the purchase fulfils.
+
+Answer with exactly one action:
+click[name]          clicks a button or link, by its name{id}
+type[box][words]     puts words into a box
+scroll[down]         scrolls by half a window; also scroll[up]
+back                 goes back to the page before
+goto[/3]             opens a page of this visit by its address
+
+For example: type[Search the shop][waterproof hiking boots], click[Search], click[b07xyz1234], click[size 9],
+click[buy now].{view}"""
+
+_TREE = _BROWSER.format(
+    id=" or by its id such as e3",
+    view="\n\nEach turn you see the page as its accessibility tree, ids in brackets.",
+)
+_PICTURE = _BROWSER.format(id="", view="\n\nEach turn you see a picture of the window.")
+
 _TINY = "Buy what is wanted: search[kind], click[number], click[option], click[buy now]."
 
 _RAGEN = """\
@@ -36,6 +57,18 @@ def _reward(*, score: float = 0.0, won: float = 0.0) -> RewardSpec:
     return RewardSpec((RewardTerm("score", score), RewardTerm("won", won), *(RewardTerm(part, 0.0) for part in parts)))
 
 
+def _browser(*, instructions: str | None = None, max_turns: int | None = None, **kwargs: str) -> Variant:
+    """Make a variant that is played in a real browser."""
+    return Variant(
+        {"products": 1000, **kwargs},
+        instructions=instructions,
+        max_turns=max_turns,
+        needs=frozenset({"browser"}),
+        entry_point="agentbench_envs.webshop.browser:WebShopBrowserEnv",
+        thread_bound=True,
+    )
+
+
 ENTRY = EnvEntry(
     name="webshop",
     title="WebShop",
@@ -50,6 +83,9 @@ ENTRY = EnvEntry(
         "synth-10k": Variant({"products": 10_000}),
         "synth-100k": Variant({"products": 100_000}),
         "tiny": Variant({"products": 1000, "protocol": "compact", "explain": False}, instructions=_TINY, max_turns=10),
+        "browser": _browser(),
+        "browser-native": _browser(actions="native", view="tree", instructions=_TREE, max_turns=20),
+        "browser-vision": _browser(actions="native", view="screenshot", instructions=_PICTURE, max_turns=20),
         "original": Variant({"protocol": "original", "explain": False}, max_turns=100),
         "ragen": Variant(
             {"protocol": "ragen", "explain": False}, instructions=_RAGEN, max_turns=9, reward=_reward(won=1.0)
@@ -63,6 +99,7 @@ ENTRY = EnvEntry(
         ),
         "agentgym": Variant({"protocol": "agentgym", "explain": False}, instructions=_AGENTGYM, max_turns=10),
     },
+    site="agentbench_envs.webshop.site:serve",
     licence="Apache-2.0",
     source="WebShop (Yao et al., 2022, arXiv 2207.01206); own code and catalogue",
 )

@@ -14,7 +14,7 @@ from agentbench_envs.webshop.goals import Kind
 from agentbench_envs.webshop.oracle import plan
 from agentbench_envs.webshop.pages import DonePage, ResultsPage
 from agentbench_envs.webshop.protocols import protocol as find_protocol
-from agentbench_envs.webshop.session import HOST, Mode, Session, parse
+from agentbench_envs.webshop.session import HOST, Mode, Outcome, Session, parse
 from agentbench_envs.webshop.shop import Stock, open_shop
 from agentbench_envs.webshop.splits import content_of
 
@@ -80,11 +80,18 @@ class WebShopEnv(Env):
             UsageError: An unknown option, or no such goal.
         """
         super().reset(seed=seed)
-        self.session = Session(self.shop.catalogue, self._goal(seed, options or {}), self.mode)
+        self.session = self._enter(Session(self.shop.catalogue, self._goal(seed, options or {}), self.mode))
         self._parts = dict.fromkeys(PARTS, 0.0)
         info = self._info(valid=True, terms={})
         info["goal"] = self.session.goal["instruction_text"]
-        return self.protocol.show(self.session), info
+        return self._show(), info
+
+    def _enter(self, session: Session) -> Session:
+        """Begin a visit; another face of the shop opens its page here."""
+        return session
+
+    def _show(self) -> str:
+        return self.protocol.show(self.session)
 
     def _goal(self, seed: int | None, options: dict[str, Any]) -> int:
         unknown = options.keys() - {"goal"}
@@ -102,18 +109,21 @@ class WebShopEnv(Env):
     def step(self, action: str) -> Step:
         """Play one action; an illegal one changes nothing, as the card says."""
         played = self._numbered(action)
-        valid = self._legal(played)
         before = self._parts
-        outcome = self.session.act(played)
+        valid, outcome = self._play(played)
         self._parts = self._progress()
         terms = {name: self._parts[name] - before[name] for name in PARTS}
         terms |= {"score": outcome.reward, "won": float(outcome.reward == 1.0), "illegal": float(not valid)}
-        shown = self.protocol.show(self.session)
+        shown = self._show()
         if not valid and self.explain:
             shown = f"{self._complain(action)}\n{shown}"
         info = self._info(valid=valid, terms=terms)
         info["success"] = outcome.reward == 1.0
         return Step(shown, self._native(terms), outcome.done, False, info)
+
+    def _play(self, action: str) -> tuple[bool, Outcome]:
+        """Play an action, and tell whether it was legal."""
+        return self._legal(action), self.session.act(action)
 
     def _native(self, terms: dict[str, float]) -> float:
         return self.protocol.win * terms["won"] + self.protocol.graded * terms["score"]
