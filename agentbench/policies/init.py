@@ -110,15 +110,21 @@ def init_model(
     return path
 
 
-def init_named(name: str, path: str | Path, *, seed: int = 0) -> Path:
+def init_named(name: str, path: str | Path, *, words: Sequence[str] = (), seed: int = 0) -> Path:
     """Write a Qwen3-architecture checkpoint folder of one of the `SIZES`.
+
+    Args:
+        name: The size.
+        path: The folder to write.
+        words: What the tokenizer writes as one token, besides `WORDS`, over which they have precedence.
+        seed: Decides the weights.
 
     Raises:
         UsageError: There is no size of this name.
     """
     if name not in SIZES:
         raise UsageError(f"there is no model size {name!r}; known: {', '.join(SIZES)}")
-    return init_model(path, words=WORDS, seed=seed, **SIZES[name])
+    return init_model(path, words=(*words, *WORDS), seed=seed, **SIZES[name])
 
 
 def byte_tokenizer(words: Sequence[str] = ()) -> "PreTrainedTokenizerFast":

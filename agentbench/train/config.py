@@ -175,6 +175,8 @@ class TrainConfig(Table):
 
     model: str
     """A checkpoint folder, or `init:NAME` for a small model with random weights."""
+    words: tuple[str, ...] = ()
+    """What the tokenizer of an `init:` model writes as one token, besides bytes; of two that overlap the earlier wins."""
     env: str
     env_args: dict[str, Any] = Field(default_factory=dict)
     algorithm: dict[str, Any] = Field(default_factory=lambda: {"name": "turn-ppo"})
@@ -227,6 +229,8 @@ class TrainConfig(Table):
         algorithm = self.make_algorithm()
         resolved = self.resolve_env()
         early = self.value_pretraining
+        if self.words and not self.model.startswith("init:"):
+            raise UsageError(f"words belong to a new model, and {self.model} has its tokenizer: set words = []")
         for key, episodes in (
             ("rollout.episodes", self.rollout.episodes),
             ("value_pretraining.episodes", early.episodes if early else 0),

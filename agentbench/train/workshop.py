@@ -203,7 +203,8 @@ def _load(config: TrainConfig, run: Path) -> Checkpoint:
     if config.model.startswith("init:"):
         # Always made anew: the seed decides the weights, and a run may have been killed while it wrote them.
         path = run / "checkpoints" / "initial"
-        init_named(config.model.removeprefix("init:"), path, seed=derive("weights", config.seed))
+        name = config.model.removeprefix("init:")
+        init_named(name, path, words=config.words, seed=derive("weights", config.seed))
     checkpoint = load_checkpoint(path, device=config.device, dtype="float32")
     wrong = check_reader(checkpoint.model)
     if wrong is not None:

@@ -22,6 +22,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"optim": {"lr": -1.0}}, "optim.lr"),
     ({"optim": {"learning_rate": 1.0}}, "optim.learning_rate"),
     ({"budget": {}}, "budget has no limit"),
+    ({"model": "checkpoints/best", "words": ["buy"]}, "has its tokenizer: set words = []"),
     ({"algorithm": {"name": "ppoo"}}, "no algorithm 'ppoo'"),
     ({"algorithm": {"name": "turn-ppo", "lamda": 1.0}}, "no field 'lamda'"),
     ({"algorithm": {"name": "turn-ppo", "value_at": "middle"}}, "value_at"),

@@ -149,6 +149,11 @@ def test_named_sizes_have_the_parameters_that_are_stated(tmp_path: Path) -> None
         init_named("xxl", tmp_path)
 
 
+def test_words_of_a_named_size_are_single_tokens_and_come_before_its_own(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(init_named("xs", tmp_path, words=("upper", "click[")))
+    assert tokenizer.tokenize("upper click[up]") == ["upper", "Ġ", "click[", "up", "]"]
+
+
 def test_the_template_marks_what_the_assistant_says(folder: Path) -> None:
     chat = [{"role": "user", "content": "√"}, {"role": "assistant", "content": "up"}]
     encoded: Any = AutoTokenizer.from_pretrained(folder).apply_chat_template(
