@@ -74,6 +74,8 @@ def _extras() -> list[Finding]:
         "transformers": "local models: install with the extra [hf]",
         "docker": "sandboxes: install with the extra [docker]",
         "playwright": "the browser: install with the extra [browser]",
+        "starlette": "the browser environments' sites: install with the extra [browser]",
+        "uvicorn": "the browser environments' sites: install with the extra [browser]",
         "textworld": "genuine TextWorld games: install with the extra [textworld]",
         "matplotlib": "reports: install with the extra [report]",
     }
@@ -83,8 +85,12 @@ def _extras() -> list[Finding]:
 def _programs() -> list[Finding]:
     import shutil
 
-    wanted = {"git": "the commit in lock.json", "docker": "containers", "chromium": "the browser environment"}
-    return [Finding(f"{program} (program)", shutil.which(program), serves) for program, serves in wanted.items()]
+    from agentbench.sandbox import browser
+
+    wanted = {"git": "the commit in lock.json", "docker": "containers"}
+    found = [Finding(f"{program} (program)", shutil.which(program), serves) for program, serves in wanted.items()]
+    serves = f"the browser: apt-get install chromium, or name one in {browser.VARIABLE}"
+    return [*found, Finding("chromium (program)", browser.program(), serves)]
 
 
 def _isolation() -> list[Finding]:

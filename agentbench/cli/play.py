@@ -1,4 +1,7 @@
-"""`agentbench play`: a person takes the policy's seat, and the game is recorded like any other run."""
+"""`agentbench play`: a person takes the policy's seat, and the game is recorded like any other run.
+
+An environment that lives in a browser is played there, on a page that shows the goal and, at the end, the score.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,10 +21,12 @@ def play(
     max_turns: Annotated[int | None, typer.Option(help="Turns per episode.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for run directories.")] = Path("runs"),
 ) -> None:
-    """Play an environment yourself, in the terminal."""
+    """Play an environment yourself, in the terminal or, where it has pages, in your browser."""
     from agentbench.cli.eval import run_evaluation
     from agentbench.cli.options import parse_pairs
+    from agentbench.core.registry import resolve
     from agentbench.evaluate.config import EvalConfig
 
-    values = {"model": "human", "env": env, "episodes": episodes, "seed": seed, "max_turns": max_turns, "jobs": 1}
+    model = "human:browser" if "browser" in resolve(env).needs else "human"
+    values = {"model": model, "env": env, "episodes": episodes, "seed": seed, "max_turns": max_turns, "jobs": 1}
     run_evaluation(EvalConfig.parse({**values, "env_args": parse_pairs(env_args or []), "out": out}))

@@ -1,4 +1,4 @@
-"""`agentbench serve`: an environment for another process."""
+"""`agentbench serve`: an environment for another process, or its site for people."""
 
 from typing import Annotated
 
@@ -8,13 +8,19 @@ import typer
 def serve(
     env: Annotated[str, typer.Argument(help="Name of an environment, or a Python file that defines ENTRY.")],
     stdio: Annotated[bool, typer.Option("--stdio", help="Speak JSON lines on standard input and output.")] = False,
+    site: Annotated[bool, typer.Option("--site", help="Show its pages to people, on this machine.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the site; 0 takes a free one.")] = 0,
 ) -> None:
-    """Serve an environment to another process, which chooses variant, split and arguments."""
+    """Serve an environment to another process, which chooses variant, split and arguments; or its site to people."""
+    from agentbench.cli.console import say
     from agentbench.core.errors import UsageError
-    from agentbench.core.registry import resolve
+    from agentbench.core.registry import resolve, site_of
     from agentbench.remote.client import serve_env
 
-    resolve(env)
-    if not stdio:
-        raise UsageError("say how to serve: --stdio is standard input and output")
-    serve_env(env)
+    resolved = resolve(env)
+    if stdio == site:
+        raise UsageError("say how to serve: --stdio for another process, or --site for people")
+    if site:
+        site_of(resolved)(resolved, port, lambda address: say(f"serving {resolved.id} at {address}; Ctrl-C ends it"))
+    else:
+        serve_env(env)

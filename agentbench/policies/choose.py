@@ -1,6 +1,7 @@
 """What `--model` means: the name of a policy, or the folder of a checkpoint."""
 
 import difflib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,15 @@ from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.policy import Policy
 from agentbench.policies import scripted
 
-NAMES = (*scripted.SCRIPTED, "human", "replay:RUN", "openai:NAME", "bundled:NAME", "a checkpoint folder")
+NAMES = (
+    *scripted.SCRIPTED,
+    "human",
+    "human:browser",
+    "replay:RUN",
+    "openai:NAME",
+    "bundled:NAME",
+    "a checkpoint folder",
+)
 """What may be written, for messages and help."""
 
 
@@ -44,6 +53,10 @@ def choose_policy(model: str, options: ModelOptions | None = None) -> Policy:
         from agentbench.policies.human import HumanPolicy
 
         return HumanPolicy()
+    if model == "human:browser":
+        from agentbench.policies.visitor import Visitor
+
+        return Visitor(lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
     kind, colon, rest = model.partition(":")
     if colon and kind == "replay":
         return scripted.replay(Path(rest))
