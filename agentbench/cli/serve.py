@@ -1,5 +1,6 @@
 """`agentbench serve`: an environment for another process, or its site for people."""
 
+import importlib.util
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ def serve(
 ) -> None:
     """Serve an environment to another process, which chooses variant, split and arguments; or its site to people."""
     from agentbench.cli.console import say
-    from agentbench.core.errors import UsageError
+    from agentbench.core.errors import PrerequisiteError, UsageError
     from agentbench.core.registry import resolve, site_of
     from agentbench.remote.client import serve_env
 
@@ -21,6 +22,9 @@ def serve(
     if stdio == site:
         raise UsageError("say how to serve: --stdio for another process, or --site for people")
     if site:
+        lacking = [package for package in ("starlette", "uvicorn") if importlib.util.find_spec(package) is None]
+        if lacking:
+            raise PrerequisiteError(f"a site needs {', '.join(lacking)}; install with: pip install -e '.[serve]'")
         site_of(resolved)(resolved, port, lambda address: say(f"serving {resolved.id} at {address}; Ctrl-C ends it"))
     else:
         serve_env(env)

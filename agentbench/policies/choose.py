@@ -1,7 +1,6 @@
 """What `--model` means: the name of a policy, or the folder of a checkpoint."""
 
 import difflib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -56,7 +55,7 @@ def choose_policy(model: str, options: ModelOptions | None = None) -> Policy:
     if model == "human:browser":
         from agentbench.policies.visitor import Visitor
 
-        return Visitor(lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
+        return Visitor()
     kind, colon, rest = model.partition(":")
     if colon and kind == "replay":
         return scripted.replay(Path(rest))

@@ -9,8 +9,11 @@ import asyncio
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from collections.abc import Sequence
+from typing import Final, Protocol, runtime_checkable
+
+from rich.console import Console
+from rich.text import Text
 
 from agentbench.core.errors import UsageError
 from agentbench.core.policy import EpisodeContext
@@ -31,18 +34,13 @@ class Host(Protocol):
 
 
 class Visitor:
-    """Lets a person play in a browser.
-
-    Args:
-        tell: Is told the address.
-    """
+    """Lets a person play in a browser; says on stderr where."""
 
     name = "human"
     version = 0
     scripted = True
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self) -> None:
         self._told: set[str] = set()
 
     def start(self, episode: EpisodeContext) -> "VisitorSession":
@@ -51,15 +49,16 @@ class Visitor:
         Raises:
             UsageError: The environment has no page for people.
         """
-        if not isinstance(episode.env, Host):
+        env: object = episode.env
+        if not isinstance(env, Host):
             raise UsageError(f"{episode.resolved.id} has no page for people; play it in the terminal (--model human)")
-        return VisitorSession(self, cast(Any, episode.env))
+        return VisitorSession(self, env)
 
     def welcome(self, address: str) -> None:
         """Open the page once, where there is a screen, and say where it is."""
         if address not in self._told:
             self._told.add(address)
-            self._tell(f"play at {address}")
+            Console(stderr=True).print(Text(f"play at {address}"), soft_wrap=True)
             if has_screen():
                 webbrowser.open(address)
 
@@ -74,7 +73,7 @@ class VisitorSession:
     async def reply(self, messages: Sequence[Message], sampling: Sampling, *, seed: int) -> Reply:
         """Wait for the next click."""
         self._visitor.welcome(self._host.invite())
-        while (action := self._host.asked()) is None:
+        while (action := self._host.asked()) is None:  # noqa: ASYNC110 - it comes from another thread
             await asyncio.sleep(LOOK_SECONDS)
         return Reply(action)
 
