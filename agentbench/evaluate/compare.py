@@ -158,7 +158,7 @@ def _pair(a: Side, b: Side, metric: Metric) -> Pair:
         runs = unpaired(a.scores(metric), b.scores(metric))
         delta, low, high, p_value, mde, n = runs
     else:
-        delta, low, high, p_value, mde, _, n = paired(*aligned)
+        (delta, low, high, p_value, mde, _), n = paired(*aligned), len(tasks)
     return Pair(
         a=a,
         b=b,

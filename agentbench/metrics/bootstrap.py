@@ -22,6 +22,13 @@ Statistic = Callable[..., Array]
 Sample = Values | Sequence[Sequence[float]]
 
 
+class Drawn(Estimate):
+    """A statistic with a bootstrap interval."""
+
+    __slots__ = ()
+    method = "bootstrap"
+
+
 def bootstrap(
     statistic: Statistic, *samples: Sample, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
 ) -> Estimate:
@@ -49,9 +56,9 @@ def bootstrap(
     n = min(len(sample) for sample in checked)
     point = float(statistic(*checked))
     if n == 1:
-        return Estimate(point, -math.inf, math.inf, n, "bootstrap")
+        return Drawn(point, -math.inf, math.inf, n)
     low, high = _interval(statistic, checked, confidence, draws, generator("bootstrap", seed))
-    return Estimate(point, low, high, n, "bootstrap")
+    return Drawn(point, low, high, n)
 
 
 def simulated_coverage(

@@ -20,13 +20,23 @@ class Estimate(NamedTuple):
     """A number, and how far it may be off."""
 
     mean: float
-    """The number: a mean, unless `method` says `bootstrap`."""
+    """The number: a mean, or a statistic of a bootstrap."""
     low: float
     high: float
     n: int
     """Tasks (or training seeds) that it rests on."""
-    method: str = "t"
-    """`t`, `wilson` or `bootstrap`."""
+
+    @property
+    def method(self) -> str:
+        """How the interval was computed: `t`, `wilson` or `bootstrap`."""
+        return "t"
+
+
+class Wilson(Estimate):
+    """A proportion with Wilson's score interval."""
+
+    __slots__ = ()
+    method = "wilson"
 
 
 def mean_interval(values: Values, *, confidence: float = 0.95) -> Estimate:
@@ -71,7 +81,7 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == n else centre + half
-    return Estimate(p, low, high, int(n), "wilson")
+    return Wilson(p, low, high, int(n))
 
 
 def success_interval(task_means: Values, *, trials: int, confidence: float = 0.95) -> Estimate:

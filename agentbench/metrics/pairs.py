@@ -37,8 +37,6 @@ class Paired(NamedTuple):
     """The smallest true difference that this many tasks and trials would show with 80 % power."""
     flips: tuple[int, ...]
     """Positions of the tasks that one policy solves in at least half of its trials and the other does not."""
-    n: int
-    """Tasks."""
 
 
 def paired(a: Values, b: Values, *, confidence: float = 0.95, seed: int = 0) -> Paired:
@@ -59,10 +57,10 @@ def paired(a: Values, b: Values, *, confidence: float = 0.95, seed: int = 0) -> 
         (-0.5, 0.25, (1, 4, 5))
     """
     differences = subtract(a, b)
-    delta, low, high, n, _ = mean_interval(differences, confidence=confidence)
+    delta, low, high, n = mean_interval(differences, confidence=confidence)
     mde = detectable(float(differences.std(ddof=1)) if n > 1 else math.inf, n, level=1 - confidence)
     flips = np.flatnonzero((measured(a) >= 0.5) != (measured(b) >= 0.5))
-    return Paired(delta, low, high, sign_flip(differences, seed=seed), mde, tuple(flips.tolist()), n)
+    return Paired(delta, low, high, sign_flip(differences, seed=seed), mde, tuple(flips.tolist()))
 
 
 def subtract(a: Values, b: Values) -> Array:

@@ -156,7 +156,7 @@ def over_training_seeds(repeats: int) -> Iterator[dict[str, Any]]:
     def plain_percentiles(scores: Array, seed: int) -> Estimate:
         drawn = scores[generator(seed).integers(len(scores), size=(DRAWS, len(scores)))].mean(axis=1)
         low, high = np.quantile(drawn, [0.025, 0.975])
-        return Estimate(float(scores.mean()), float(low), float(high), len(scores), "bootstrap")
+        return Estimate(float(scores.mean()), float(low), float(high), len(scores))
 
     def mean(sample: Array) -> Array:
         return np.asarray(sample.mean(axis=(-2, -1)))

@@ -70,11 +70,11 @@ def test_wilson_agrees_with_scipy(counts: tuple[int, int], confidence: float) ->
 
 
 def test_one_value_says_nothing_about_its_spread() -> None:
-    assert mean_interval([0.5]) == Estimate(0.5, -math.inf, math.inf, 1, "t")
+    assert mean_interval([0.5]) == Estimate(0.5, -math.inf, math.inf, 1)
 
 
 def test_equal_values_have_an_interval_of_no_width() -> None:
-    assert mean_interval([0.25, 0.25, 0.25]) == Estimate(0.25, 0.25, 0.25, 3, "t")
+    assert mean_interval([0.25, 0.25, 0.25]) == Estimate(0.25, 0.25, 0.25, 3)
 
 
 def test_what_cannot_be_an_interval_is_refused() -> None:
@@ -102,7 +102,7 @@ def test_a_success_rate_stays_between_nothing_and_all() -> None:
     interval = success_interval([1.0, 1.0, 0.75], trials=4)
     assert interval.high == 1.0
     assert success_interval([0.0, 0.0, 0.25], trials=4).low == 0.0
-    assert success_interval([0.5], trials=2) == Estimate(0.5, 0.0, 1.0, 1, "t")
+    assert success_interval([0.5], trials=2) == Estimate(0.5, 0.0, 1.0, 1)
 
 
 @pytest.mark.parametrize("trials", [1, 4])
