@@ -39,8 +39,8 @@ def compare(
     if not 0 < alpha < 1:
         raise UsageError(f"--alpha takes a probability, got {alpha}")
     named = [_named(run) for run in runs]
-    if len({run.path.resolve() for run in named}) < len(named):
-        raise UsageError("a run is named twice: a run is no evidence against itself")
+    if len({(run.name, run.path.resolve()) for run in named if run.name}) < sum(bool(run.name) for run in named):
+        raise UsageError("a run stands twice under one name: it would count twice")
     if len(named) < 2:
         raise UsageError("a comparison needs two runs: agentbench compare RUN RUN")
     if any(_is_training(run.path) for run in named):
@@ -89,7 +89,8 @@ def _evaluations(named: Sequence[Named], metric: str, alpha: float, files: Seque
     title = f"{' and '.join(side.name for side in sides)} on {sides[0].runs[0].env}"
     tables = [pairs_table(comparison)]
     if partings is not None:
-        records[-1] |= {"identical": partings.identical, "parted_at": {str(k): n for k, n in partings.turns.items()}}
+        compared = next(record for record in records if record["b"] == comparison.sides[1].name)
+        compared |= {"identical": partings.identical, "parted_at": {str(k): n for k, n in partings.turns.items()}}
     lines = [sentence(comparison, pair) for pair in comparison.against_first()]
     if partings is not None:
         different = partings.shared - partings.identical
@@ -106,12 +107,28 @@ def _sides(loaded: "Sequence[tuple[str | None, Evidence]]") -> "list[Side]":
     """Group runs that are named alike; a run without a name is a side of its own, called by its policy."""
     from agentbench.evaluate.compare import Side
 
-    policies = [run.name for name, run in loaded if name is None]
-    by_name: dict[str, list[Evidence]] = defaultdict(list)
+    grouped: dict[str, list[Evidence]] = defaultdict(list)
     for name, run in loaded:
-        own = run.name if policies.count(run.name) == 1 else f"{run.name} ({run.path.resolve().name[-8:]})"
-        by_name[name or own].append(run)
-    return [Side(name, tuple(runs)) for name, runs in by_name.items()]
+        if name:
+            grouped[name].append(run)
+    alone = iter(_own_names([run for name, run in loaded if not name], set(grouped)))
+    called = [name or next(alone) for name, _ in loaded]
+    sides = {name: [run] for name, (_, run) in zip(called, loaded, strict=True)} | grouped
+    return [Side(name, tuple(runs)) for name, runs in sides.items()]
+
+
+def _own_names(runs: "Sequence[Evidence]", taken: set[str]) -> list[str]:
+    """Call each run by its policy; where that is not its own, add the id of its directory, its path, or a number."""
+    names = [run.name for run in runs]
+    paths = [run.path for run in runs]
+    ids = [path.resolve().name.rpartition("--")[2].rpartition("-")[2] for path in paths]
+    for more in (ids, list(map(str, paths)), list(map(str, range(1, len(runs) + 1)))):
+        shared = [name in taken or names.count(name) > 1 for name in names]
+        names = [
+            f"{run.name} ({tell})" if again else name
+            for run, name, tell, again in zip(runs, names, more, shared, strict=True)
+        ]
+    return names
 
 
 def _training(named: Sequence[Named], alpha: float, files: Sequence[Path], *, json: bool) -> None:

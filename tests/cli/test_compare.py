@@ -56,6 +56,28 @@ def test_files_are_written_by_their_ending(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "c.json").read_text())[0]["verdict"] == "better"
 
 
+def test_runs_in_folders_of_one_name_are_sides_of_their_own(tmp_path: Path) -> None:
+    for folder, won in (("before", 10), ("after", 1), ("later", 10)):
+        (tmp_path / folder).mkdir()
+        write_run(tmp_path, wins(won, 12)).rename(tmp_path / folder / "run")
+    done = agentbench("compare", "before/run", "after/run", "later/run", "--json", cwd=tmp_path)
+    assert [event["b"] for event in done.events] == ["model (after/run)", "model (later/run)"]
+    assert [event["verdict"] for event in done.events] == ["worse", "no difference"]
+
+
+def test_a_run_and_itself_do_not_differ(tmp_path: Path) -> None:
+    run = write_run(tmp_path, wins(10, 6))
+    done = agentbench("compare", run, run, "--json", cwd=tmp_path)
+    assert (done.code, done.events[-1]["verdict"], done.events[-1]["p_value"]) == (0, "no difference", 1.0)
+
+
+def test_where_two_runs_part_stands_with_the_one_that_was_compared(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path, wins(6, tasks)) for tasks in (10, 10, 7)]
+    compared, refused = agentbench("compare", *runs, "--json", cwd=tmp_path).events
+    assert (compared["identical"], refused["verdict"]) == (10, "not comparable")
+    assert "identical" not in refused
+
+
 def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
     run = write_run(tmp_path, wins(3))
     broken = write_run(tmp_path, wins(3))
@@ -64,7 +86,7 @@ def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
     empty.mkdir()
     (empty / "run.json").write_text("{}")
     for arguments, code, word in (
-        ((run, run), 2, "twice"),
+        ((f"a={run}", f"a={run}", run), 2, "twice"),
         ((run,), 2, "two runs"),
         ((run, tmp_path / "none"), 2, "no run directory"),
         ((run, broken), 3, "damaged"),
