@@ -26,7 +26,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "eval": Verb("eval:eval_", "Evaluate a policy on an environment: resumable, reproducible, with error bars."),
-    "play": Verb("play:play", "Play an environment yourself, in the terminal."),
+    "play": Verb("play:play", "Play an environment yourself, in the terminal or a browser."),
     "train": Verb("train:train", "Train a policy by a recipe; the run can be killed and resumed."),
     "report": Verb("report:report", "Write one self-contained HTML page about runs, with Markdown and figures."),
     "leaderboard": Verb("leaderboard:app", "Rows that anybody can check, and the tables made from them."),
@@ -34,10 +34,11 @@ VERBS = {
     "power": Verb("power:power", "Say how many tasks and trials a difference needs, and what they cost."),
     "compare": Verb("compare:compare", "Say which of several runs is better, and how sure that is."),
     "gate": Verb("gate:gate", "Compare a checkpoint with a baseline: regressed, ok or inconclusive."),
-    "protocols": Verb("protocols:protocols", "Play one policy under every protocol of an environment."),
+    "protocols": Verb("protocols:protocols", "Evaluate one policy under several protocols of an environment."),
     "envs": Verb("envs:app", "List, describe, check and begin environments."),
     "model": Verb("model:app", "Make small models."),
-    "serve": Verb("serve:serve", "Serve an environment to another process."),
+    "serve": Verb("serve:serve", "Serve an environment to another process, or its site to people."),
+    "images": Verb("images:app", "Build, list and prune the images of environments."),
     "sandbox": Verb("sandbox:app", "List sandboxes, and remove what was left of them."),
     "doctor": Verb("doctor:doctor", "Say what is installed here and what each missing part would be for."),
     "demo": Verb(

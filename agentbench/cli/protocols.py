@@ -26,7 +26,7 @@ def protocols(
     ] = "",
     json: Annotated[bool, typer.Option("--json", help="One JSON object per protocol on stdout.")] = False,
 ) -> None:
-    """Evaluate one policy under several protocols of an environment, and print the scores side by side."""
+    """Evaluate one policy under several protocols of an environment."""
     from agentbench.evaluate.evaluate import require_valid
 
     base = resolve(EvalConfig.parse(given).env)
