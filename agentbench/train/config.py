@@ -176,7 +176,7 @@ class TrainConfig(Table):
     model: str
     """A checkpoint folder, or `init:NAME` for a small model with random weights."""
     words: tuple[str, ...] = ()
-    """What the tokenizer of an `init:` model writes as one token, besides bytes; of two that overlap the earlier wins."""
+    """What the tokenizer of an `init:` model writes as one token besides bytes; where two overlap, the earlier wins."""
     env: str
     env_args: dict[str, Any] = Field(default_factory=dict)
     algorithm: dict[str, Any] = Field(default_factory=lambda: {"name": "turn-ppo"})
