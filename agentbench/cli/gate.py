@@ -181,13 +181,14 @@ def _tell(judged: "Sequence[Judged]", asked: Asked) -> None:
         result, show = compared.paired, percent if compared.metric == "success" else number
         change = f"{show(result.delta)} [{show(result.low)}, {show(result.high)}]"
         flips = f"{len(compared.lost)}, {len(compared.won)}"
-        rows.append((one.env, show(compared.before), show(compared.after), change, flips, one.verdict))
+        rows.append((one.env, show(compared.before), show(compared.after), change, flips, one.word))
     if rows:
-        say_table("gate", ("environment", "baseline", "now", "change (95 %)", "lost, won", "verdict"), rows)
+        change = f"change ({100 * (1 - asked.rule.alpha):g} %)"
+        say_table("gate", ("environment", "baseline", "now", change, "lost, won", "verdict"), rows)
     for one in judged:
         if asked.update and not one.unmet:
             continue
-        say(f"{one.env}: {one.verdict}: {'; '.join(one.reasons)}")
+        say(f"{one.env}: {one.word}: {'; '.join(one.reasons)}")
         compared = one.compared
         if compared is None:
             continue

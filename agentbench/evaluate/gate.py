@@ -103,6 +103,12 @@ class Judged:
     unmet: tuple[str, ...] = ()
     """Thresholds that the run stays under."""
 
+    @property
+    def word(self) -> str:
+        """The verdict for people: a threshold that is not met fails a gate that would be ok."""
+        under = self.unmet and self.verdict != "regressed"
+        return f"{self.verdict}, but under a threshold" if under else self.verdict
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

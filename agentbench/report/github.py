@@ -25,7 +25,7 @@ def annotations(judged: Sequence[Judged]) -> Iterator[str]:
     lines = sorted(((_level(one), one) for one in judged), key=lambda line: order.index(line[0]))
     shown = lines if len(lines) <= ANNOTATIONS else lines[: ANNOTATIONS - 1]
     for level, one in shown:
-        yield f"::{level} title={_property(f'{one.env}: {one.verdict}')}::{_message('; '.join(one.reasons))}"
+        yield f"::{level} title={_property(f'{one.env}: {one.word}')}::{_message('; '.join(one.reasons))}"
     if len(shown) < len(lines):
         yield f"::notice title=agentbench gate::{len(lines) - len(shown)} more environments are in the summary"
 
@@ -36,17 +36,18 @@ def summary(judged: Sequence[Judged], rule: Rule) -> str:
     for one in judged:
         compared = one.compared
         if compared is None:
-            rows.append((one.env, one.run.name, one.verdict, None, None, None, None, _flips(one)))
+            rows.append((one.env, one.run.name, one.word, None, None, None, None, _flips(one)))
             continue
         result, rate = compared.paired, compared.metric == "success"
         show = percent if rate else number
         change = interval(result.delta, result.low, result.high, rate=rate)
         p = number(compared.p_worse, 3)
         rows.append(
-            (one.env, one.run.name, one.verdict, show(compared.before), show(compared.after), change, p, _flips(one))
+            (one.env, one.run.name, one.word, show(compared.before), show(compared.after), change, p, _flips(one))
         )
     columns = ("environment", "model", "verdict", "baseline", "now", "change", "p worse", "tasks lost, won")
-    heading = f"### agentbench gate: {overall(judged)}\n\n"
+    under = overall(judged) != "regressed" and any(one.unmet for one in judged)
+    heading = f"### agentbench gate: {overall(judged)}{', but under a threshold' * under}\n\n"
     reasons = "".join(f"- {inline(one.env)}: {inline('; '.join(one.reasons))}\n" for one in judged)
     rules = f"margin {rule.margin:g}, one-sided alpha {rule.alpha:g}"
     return f"{heading}{markdown(Table('', columns, rows))}\n{reasons}\n{rules}\n"

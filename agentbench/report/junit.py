@@ -123,7 +123,7 @@ def _tasks(judged: Judged) -> Iterator[Case]:
 
 
 def _story(judged: Judged) -> Iterator[str]:
-    yield f"{judged.env}: {judged.verdict}"
+    yield f"{judged.env}: {judged.word}"
     yield from judged.reasons
     if judged.compared is not None:
         for what, tasks in (("lost", judged.compared.lost), ("won", judged.compared.won)):

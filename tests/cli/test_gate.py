@@ -43,7 +43,7 @@ def test_verdicts_and_exit_codes(
     last = done.events[-1]
     assert (last["event"], last["verdict"], last["exit_code"]) == ("done", verdict, code)
     assert done.events[0]["delta"] == pytest.approx((count - 80) / 100)
-    assert f"echo/3@0:test: {verdict}" in done.err
+    assert f"echo/3@0:test: {verdict}{', but under a threshold' * ('--fail-under' in options)}: " in done.err
     assert "80 % chance of ok" in done.err
 
 
