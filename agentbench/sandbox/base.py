@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
+from agentbench.core.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -43,6 +45,13 @@ class Limits:
     """`writable` where an image keeps what must change outside the workspace."""
     user: str = "1000:1000"
     """Numeric user and group that commands run as."""
+
+    def __post_init__(self) -> None:
+        if self.memory < 1.25 * self.disk + 64:
+            raise UsageError(
+                f"a sandbox of {self.memory} MiB memory cannot hold {self.disk} MiB of files: "
+                f"they lie in memory; expected memory >= 1.25 * disk + 64"
+            )
 
 
 class Result(NamedTuple):
@@ -92,7 +101,7 @@ class Sandbox(Protocol):
             files: Contents by path; relative paths begin at the workspace.
 
         Raises:
-            OSError: A file cannot be written: no space, or no permission.
+            OSError: A file cannot be written: no space, or no permission. A part of it may be left there.
         """
 
     def get(self, path: str, *, most: int = 16 * 2**20) -> bytes:

@@ -1,6 +1,6 @@
 r"""One bash that runs command after command, and the process that can stop it: what both kinds of sandbox are made of.
 
-Two small programs run inside. The *warden* is process 1. It cannot be killed from inside, forks nothing, and reads
+Two small programs run inside. The *warden* is process 1. It ignores every signal from inside, forks nothing, and reads
 orders: a number of seconds arms it, an empty line disarms it; when the time is up, or an order to sweep comes, it kills
 every process but itself. When its orders end because the owner is gone, or its lifetime is over, it kills everything
 and ends, and the sandbox with it. So a time-out works inside, against fork bombs, and after a SIGKILL of the owner.
@@ -25,8 +25,10 @@ ENVIRONMENT = {"HOME": WORKSPACE, "LANG": "C.UTF-8", "TERM": "dumb", "PAGER": "c
 """Variables of every shell: programs shall neither colour nor page what nobody sees on a terminal."""
 
 WARDEN = r"""
+for signal in {1..16} {18..64}; do trap '' "$signal"; done 2>/dev/null
 sweep() { kill -KILL -1 2>/dev/null; }
 driver() {
+  for signal in {1..16} {18..64}; do trap - "$signal"; done 2>/dev/null
   ulimit -u "$2" -v "$3"
   exec "$BASH" --noprofile --norc -c "$BASH_EXECUTION_STRING" bash "$4" <"$1.in" >"$1.out" 2>&1
 }
@@ -76,7 +78,7 @@ class Channel(Protocol):
     """A byte stream to and from a program inside."""
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Write all of it. Raises `BrokenPipeError` if nobody reads, `TimeoutError` after the deadline."""
+        """Write all of it. Raises `ConnectionError` if nobody reads, `TimeoutError` after the deadline."""
 
     def receive(self, deadline: float) -> bytes:
         """Return what came, at least a byte; nothing at the end. Raises `TimeoutError` after the deadline."""
@@ -165,7 +167,7 @@ class Shell:
         try:
             self._channel.send(self._driver + b"\0".join((nonce, command, payload)), deadline)
             self._driver = b""
-        except BrokenPipeError:
+        except ConnectionError:
             return Ended(clip, began=False)
         rest = self._discard_until(nonce + b"[", deadline)
         if rest is None:
