@@ -299,4 +299,6 @@ def _headline(tables: Sequence[Table]) -> Iterator[Fact]:
             for name in shown[:1] if several else shown:
                 mean, _, rest = as_cell(row[table.columns.index(name)]).text.partition(" [")
                 ends = f"95 %: [{rest}" if rest else ""
-                yield Fact(str(row[0]), mean, f"{name}; {ends}" if ends else name) if several else Fact(name, mean, ends)
+                yield (
+                    Fact(str(row[0]), mean, f"{name}; {ends}" if ends else name) if several else Fact(name, mean, ends)
+                )
