@@ -18,6 +18,7 @@ from agentbench.policies.choose import ModelOptions
 from agentbench.rollout.context import ContextSpec
 from agentbench.rollout.episode import Setting
 from agentbench.rollout.limits import Limits
+from agentbench.rollout.place import Place
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -71,6 +72,10 @@ class EvalConfig(BaseModel):
     api_key_env: str | None = None
     """Name of the variable that holds the server's key."""
 
+    sandbox: Literal["none", "process", "docker"] = "none"
+    """Where the environment's code runs: in this process, in a jail beside it, or in its container."""
+    allow_unsandboxed: bool = False
+    """With `--sandbox process`: make do with a plain process where bubblewrap is missing."""
     jobs: Count = 8
     """Episodes in flight."""
     retries: Annotated[int, Field(ge=0)] = 1
@@ -124,11 +129,12 @@ class EvalConfig(BaseModel):
         """
         return resolve(self.env, **self.env_args)
 
-    def setting(self, resolved: Resolved, *, scripted: bool) -> Setting:
+    def setting(self, resolved: Resolved, *, scripted: bool, place: Place | None = None) -> Setting:
         """Return what all episodes have in common.
 
         Args:
             resolved: The environment.
+            place: Where its code runs.
             scripted: The policy plays actions, not replies: its context is plain whatever the format says.
         """
         return Setting(
@@ -137,6 +143,7 @@ class EvalConfig(BaseModel):
             Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.stop),
             ContextSpec(self.context or resolved.context, "plain" if scripted else self.format),
             self.seed,
+            place=place,
         )
 
     def model_options(self) -> ModelOptions:
@@ -169,7 +176,7 @@ def _toml(value: Any) -> str:
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
 
 
-_HARMLESS = ("out", "jobs", "retries", "max_error_rate", "batch_size", "api_key_env", "device")
+_HARMLESS = ("sandbox", "allow_unsandboxed", "out", "jobs", "retries", "max_error_rate", "batch_size", "api_key_env", "device")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from agentbench.metrics.collect import summarise
 from agentbench.policies.choose import choose_policy
 from agentbench.rollout.episode import Setting
 from agentbench.rollout.launch import check_needs
+from agentbench.rollout.place import Place
 from agentbench.rollout.pool import Played, play
 
 ENDED = ("complete", "invalid")
@@ -65,7 +66,9 @@ class Evaluated:
 Listener = Callable[[Progress], None]
 
 
-def plan_tasks(resolved: Resolved, episodes: int, trials: int, seed: int) -> list[Planned]:
+def plan_tasks(
+    resolved: Resolved, episodes: int, trials: int, seed: int, *, place: Place | None = None
+) -> list[Planned]:
     """Choose the tasks of a panel and plan their trials.
 
     Draw i of root seed s is the environment's seed `derive("task", s, i)`, the same on every machine; a draw whose
@@ -76,13 +79,14 @@ def plan_tasks(resolved: Resolved, episodes: int, trials: int, seed: int) -> lis
         episodes: Tasks; fewer are planned where the split does not seem to have so many.
         trials: Attempts at each.
         seed: Root seed.
+        place: Where the environment's code runs.
 
     Raises:
         NothingSelected: No episode is selected.
         UsageError: The environment cannot be started with its arguments.
     """
     with before_any_episode(f"{resolved.id} cannot be started with {dict(resolved.kwargs)}"):
-        env = resolved.make()
+        env = place.start() if place else resolved.make()
         try:
             seeds = _distinct(env, episodes, seed) if env.task_count is None else range(min(episodes, env.task_count))
         finally:
@@ -120,11 +124,13 @@ def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener
         AgentBenchError: With the exit code of its class; whatever was scored before stays on disk.
     """
     resolved = config.resolve_env()
-    check_needs(resolved)
-    plan = plan_tasks(resolved, config.episodes, config.trials, config.seed)
+    if config.sandbox != "docker":  # What the environment needs, its image has.
+        check_needs(resolved)
+    place = Place(resolved, config.sandbox, allow_unsandboxed=config.allow_unsandboxed)
+    plan = plan_tasks(resolved, config.episodes, config.trials, config.seed, place=place)
     policy = choose_policy(config.model, config.model_options())
     try:
-        setting = config.setting(resolved, scripted=is_scripted(policy))
+        setting = config.setting(resolved, scripted=is_scripted(policy), place=place)
         return asyncio.run(_evaluate(config, setting, policy, plan, resume, listen))
     finally:
         getattr(policy, "close", _nothing)()

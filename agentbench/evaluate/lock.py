@@ -41,6 +41,7 @@ RULES: dict[str, Kind] = {
     "batch_size": "warn",
     "device": "warn",
     "packages": "warn",
+    "sandbox": "warn",
     "git_commit": "ignore",
     "git_dirty": "ignore",
     "python": "ignore",
@@ -71,6 +72,7 @@ def make_lock(setting: Setting, policy: Policy, plan: Sequence[Planned], *, batc
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
         "python": platform.python_version(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "processor": platform.processor()},
+        **({"sandbox": setting.place.record} if setting.place and setting.place.record else {}),
         **_git(),
         **fingerprint(),
     }

@@ -21,6 +21,7 @@ from agentbench.core.types import End, Message, Reply, Sampling, Trajectory, Tur
 from agentbench.rollout.context import ContextSpec, Conversation
 from agentbench.rollout.launch import Seat
 from agentbench.rollout.limits import Limits
+from agentbench.rollout.place import Place
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ class Setting:
     """Root of the replies' seeds."""
     bootstrap: bool = False
     """Ask the critic of a policy that has one what would have followed a cut-off."""
+    place: Place | None = None
+    """Where the environment's code runs; None: in this process."""
 
 
 async def run_episode(planned: Planned, setting: Setting, policy: Policy, seat: Seat, *, retry: int = 0) -> Trajectory:

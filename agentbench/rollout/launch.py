@@ -1,7 +1,6 @@
-"""Where an environment runs: joins the registry with sandboxes and remote environments.
+"""How an environment is called: off the event loop, its calls in order.
 
-Today every environment runs in this process, on threads beside the event loop. A *seat* is one running environment
-together with the threads that its calls use.
+A *seat* is one running environment together with the threads that its calls use; `place.py` says where its code runs.
 """
 
 import asyncio
@@ -16,6 +15,7 @@ from agentbench.core.env import Env
 from agentbench.core.errors import PrerequisiteError
 from agentbench.core.registry import Resolved
 from agentbench.remote.interpreter import missing
+from agentbench.rollout.place import Place
 from agentbench.sandbox import browser, engine
 
 T = TypeVar("T")
@@ -101,9 +101,10 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
 class Seat:
     """One environment, and the only way to call it: in order, and off the event loop."""
 
-    def __init__(self, resolved: Resolved, threads: Threads) -> None:
+    def __init__(self, resolved: Resolved, threads: Threads, start: Callable[[], Env]) -> None:
         self._resolved = resolved
         self._threads = threads
+        self._start = start
         self._env: Env | None = None
         self._last: asyncio.Future[Any] | None = None
 
@@ -132,7 +133,7 @@ class Seat:
             self._threads.close()
 
     def _make(self) -> None:
-        self._env = self._resolved.make()
+        self._env = self._start()
 
     async def _settle(self) -> None:
         """Wait for the last call; if it hangs, leave its thread behind and start another for the next ones."""
@@ -150,14 +151,15 @@ class Seat:
 class Seats:
     """Makes seats. Environments bound to a thread get one each; the others share a pool."""
 
-    def __init__(self, resolved: Resolved) -> None:
+    def __init__(self, resolved: Resolved, place: Place | None = None) -> None:
         self._resolved = resolved
+        self._place = place or Place(resolved)
         self._shared: Threads | None = None
         self._seats: list[Seat] = []
 
     def new(self) -> Seat:
         """Return a seat whose environment is not started yet."""
-        self._seats.append(Seat(self._resolved, self._threads()))
+        self._seats.append(Seat(self._resolved, self._threads(), self._place.start))
         return self._seats[-1]
 
     def _threads(self) -> Threads:

@@ -46,7 +46,7 @@ async def play(
     """
     owed = deque(_Owed(planned, 0) for planned in plan)
     ended: asyncio.Queue[Played | None] = asyncio.Queue()
-    seats = Seats(setting.resolved)
+    seats = Seats(setting.resolved, setting.place)
     workers = [
         asyncio.create_task(_work(owed, ended, setting, policy, seats, retries)) for _ in range(min(jobs, len(owed)))
     ]
