@@ -70,7 +70,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.shape = shape
         self.plan = plan
         self.device = device
-        self.keys, self.values = self._empty(1)
+        self.keys, self.values = self._empty(1, shape.key_width), self._empty(1, shape.value_width)
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -99,16 +99,18 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def reshape(self, old: tuple[int, int], new: tuple[int, int], kept: Sequence[int], used: int) -> None:
         """Move to an arena of another shape (slots, length); slot `kept[i]` becomes slot i, up to position `used`."""
-        rows = side_by_side(kept, self.device)
-        moved = []
-        for arena, fresh in zip((self.keys, self.values), self._empty(new[0] * new[1] + 1), strict=True):
-            moved.append(fresh)
-            if not used:
-                continue
+        self.keys = self._moved(self.keys, self.shape.key_width, old, new, kept, used)
+        self.values = self._moved(self.values, self.shape.value_width, old, new, kept, used)
+
+    def _moved(
+        self, arena: Tensor, width: int, old: tuple[int, int], new: tuple[int, int], kept: Sequence[int], used: int
+    ) -> Tensor:
+        fresh = self._empty(new[0] * new[1] + 1, width)
+        if used:
             source = arena[: old[0] * old[1]].view(*old, *arena.shape[1:])
             target = fresh[: new[0] * new[1]].view(*new, *arena.shape[1:])
-            target[: len(kept), :used] = source[rows, :used]
-        self.keys, self.values = moved
+            target[: len(kept), :used] = source[side_by_side(kept, self.device), :used]
+        return fresh
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return how many positions the pass looks at, and the first of them."""
@@ -122,12 +124,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Return the positions of a slot."""
         return self.plan.length
 
-    def _empty(self, positions: int) -> tuple[Tensor, Tensor]:
-        heads, key_width, value_width, dtype = self.shape
-        return (
-            zeros((positions, heads, key_width), dtype, self.device),
-            zeros((positions, heads, value_width), dtype, self.device),
-        )
+    def _empty(self, positions: int, width: int) -> Tensor:
+        return zeros((positions, self.shape.heads, width), self.shape.dtype, self.device)
 
 
 class SlotCache(Cache):

@@ -1,6 +1,6 @@
 """The other side of `trl_speed`: TRL's `GRPOTrainer` in its own virtual environment, one line on the pipes per step.
 
-    python -m tests.benchmarks.trl_side MODEL EPISODES TOKENS ROWS
+    python -m tests.benchmarks.trl_side MODEL EPISODES TOKENS ROWS GAME
 
 A line on stdin asks for a whole step (one collection, four gradient steps); the answer is what it cost, as JSON. The
 end of stdin ends training. `trl_speed` says what is measured and what is set.
@@ -41,9 +41,11 @@ TEMPLATE = (
 class Game:
     """The environment as TRL wants it: public methods are tools, their docstrings become a schema."""
 
+    _ends = False
+
     def reset(self, seed: int, **_: Any) -> str:
         """Begin; what is returned ends the prompt."""
-        self._walk = Walk(seed)
+        self._walk = Walk(seed, ends=self._ends)
         return self._walk.look()
 
     def move(self, reply: str) -> str:
@@ -156,7 +158,8 @@ def settings(folder: str, episodes: int, tokens: int, rows: int) -> Any:
 
 def main() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
-    path, (episodes, tokens, rows) = sys.argv[1], map(int, sys.argv[2:])
+    path, (episodes, tokens, rows) = sys.argv[1], map(int, sys.argv[2:5])
+    Game._ends = sys.argv[5] == "ends"
     torch.set_num_threads(1)
     tokenizer: Any = AutoTokenizer.from_pretrained(path)
     tokenizer.chat_template = TEMPLATE

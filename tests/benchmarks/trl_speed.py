@@ -1,13 +1,13 @@
 """A whole GRPO step beside TRL's: the same model, game, shapes and accounting, in two processes that take turns.
 
-    python -m tests.benchmarks.trl_speed [--json FILE] [--episodes 128] [--tokens 2 8] [--repeats 3] [--trl-rows 8]
+    python -m tests.benchmarks.trl_speed [--json FILE] [--games full ends] [--episodes 128] [--tokens 2 8] [--repeats 3]
 
 Ours is `agentbench.train.loop.train` as a recipe runs it. TRL's is `GRPOTrainer(environment_factory=...)` in a virtual
 environment of its own, made on the first run (`trl_side`). Process CPU seconds, the best repeat of each. `--tokens` is
 the longest reply; 2 is what a move costs in the project's own small models, the word and the token that ends the reply.
 
-The same: the 0.36M-parameter model with the same random weights, byte tokenizer, ChatML; `trl_walk`, twelve turns that
-nothing ends early, 19 bytes of observation (28 tokens with the template) between two replies; groups of 8; T = 1, no
+The same: the 0.36M-parameter model with the same random weights, byte tokenizer, ChatML; `trl_walk`, twelve turns,
+19 bytes of observation (28 tokens with the template) between two replies; groups of 8; T = 1, no
 top-p, no top-k; float32, one thread; token ratios clipped at 0.2, mean of means, advantages divided by the deviation,
 no KL, no entropy bonus; one epoch of 4 minibatches, AdamW, gradient norm 1, no gradient checkpointing; all episodes
 decoded together. The learning rate is 1e-12, so that every repeat samples from the same policy.
@@ -16,8 +16,8 @@ Different, and who gains by it:
 
 - TRL takes a turn for a tool call, which random weights do not write. A stub, cheaper than its parser, makes a call of
   every reply, and the prompt describes no tools: TRL gains.
-- TRL has no way to end an episode, and the game never does; every group has signal. In real tasks ours stops earlier
-  and leaves groups without signal out of the update: TRL gains.
+- TRL has no way to end an episode, and learns from all groups; ours stops with the episode, and leaves groups without
+  signal out of the update. In the game `full` neither happens; in `ends` both do, as in real tasks: we gain.
 - TRL plays eleven of the twelve moves, for what the last reply calls is not executed: TRL gains a little.
 - A reply that was cut off is closed by a stop token in our context and by none in TRL's: TRL gains a token a turn.
 - We record log-probabilities and entropies while sampling; TRL reads them anew in a further forward over the batch. It
@@ -31,6 +31,7 @@ before this shape: for the first one, what the imports cost.
 """
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -66,17 +67,18 @@ Sample = dict[str, Any]
 class WalkEnv(Env):
     """The game as an environment."""
 
-    def __init__(self, split: str) -> None:
+    def __init__(self, split: str, ends: bool = False) -> None:
         self.split = split
+        self.ends = ends
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        self.walk = Walk(self._seed)
+        self.walk = Walk(self._seed, ends=self.ends)
         return self.walk.look(), {"valid": True}
 
     def step(self, action: str) -> Step:
         paid = self.walk.move(action)
-        return Step(self.walk.look(), paid, False, False, {"valid": True, "terms": {"paid": paid}})
+        return Step(self.walk.look(), paid, self.walk.over, False, {"valid": True, "terms": {"paid": paid}})
 
 
 ENTRY = EnvEntry(
@@ -88,7 +90,7 @@ ENTRY = EnvEntry(
     instructions=INSTRUCTIONS,
     max_turns=TURNS,
     reward=RewardSpec((RewardTerm("paid"),)),
-    variants={"walk": Variant()},
+    variants={"full": Variant(), "ends": Variant({"ends": True})},
 )
 
 
@@ -162,11 +164,11 @@ class Meter:
         self.began = time.process_time()
 
 
-def recipe(model: Path, out: Path, *, episodes: int, tokens: int, updates: int) -> TrainConfig:
+def recipe(model: Path, out: Path, *, game: str, episodes: int, tokens: int, updates: int) -> TrainConfig:
     return TrainConfig.parse(
         {
             "model": str(model),
-            "env": str(Path(__file__).resolve()),
+            "env": f"{Path(__file__).resolve()}/{game}",
             "algorithm": {"name": "grpo", "group_size": GROUP},
             "rollout": {"episodes": episodes, "batch_size": episodes, "max_turns": TURNS, "max_tokens": tokens},
             "optim": {"lr": 1e-12, "minibatches": 4},
@@ -179,18 +181,19 @@ def recipe(model: Path, out: Path, *, episodes: int, tokens: int, updates: int) 
     )
 
 
-def measure(arguments: argparse.Namespace, tokens: int) -> dict[str, Any]:
-    """Run both sides with replies of so many tokens."""
+def measure(arguments: argparse.Namespace, game: str, tokens: int) -> dict[str, Any]:
+    """Run both sides on a game with replies of so many tokens."""
     episodes = arguments.episodes
     steps = arguments.repeats + 1  # the first one warms up
     with tempfile.TemporaryDirectory() as scratch:
         model = init_named("xs", Path(scratch) / "model")
         before = peak_gigabytes()
-        trl = Trl(arguments.cache.resolve(), model, episodes, tokens, arguments.trl_rows)
+        trl = Trl(arguments.cache.resolve(), model, episodes, tokens, arguments.trl_rows, game)
         meter = Meter(trl, steps)
-        train(recipe(model, Path(scratch), episodes=episodes, tokens=tokens, updates=steps + 1), listen=meter.hear)
+        config = recipe(model, Path(scratch), game=game, episodes=episodes, tokens=tokens, updates=steps + 1)
+        train(config, listen=meter.hear)
         trl.close()
-    for sample in (*meter.ours, *meter.theirs):
+    for sample in (*meter.ours, *meter.theirs) if game == "full" else ():
         assert sample["replies"] == episodes * TURNS, "an episode ended early"
         assert sample.get("signal", 1) == 1, "a group was left out"
     samples = {"ours": meter.ours[1:], "trl": meter.theirs[1:]}
@@ -198,7 +201,7 @@ def measure(arguments: argparse.Namespace, tokens: int) -> dict[str, Any]:
     ratio = {name: best["ours"][unit] / best["trl"][unit] for name, unit in SPEEDS.items()}
     ratio["step"] = best["trl"][STEP] / best["ours"][STEP]
     peak = {"before": before, "ours": peak_gigabytes(), "trl": meter.theirs[-1]["peak_gigabytes"]}
-    return {"tokens": tokens, "ratio": ratio, "best": best, "peak_gigabytes": peak, "samples": samples}
+    return {"game": game, "tokens": tokens, "ratio": ratio, "best": best, "peak_gigabytes": peak, "samples": samples}
 
 
 def summary(samples: list[Sample]) -> dict[str, float]:
@@ -219,7 +222,9 @@ def show(result: dict[str, Any]) -> None:
     """Print one shape."""
     ours, theirs = result["best"]["ours"], result["best"]["trl"]
     memory = result["peak_gigabytes"]
-    print(f"{'replies of ' + str(result['tokens']) + ' tokens':32}{'ours':>10}{'TRL':>10}{'ratio':>8}")
+    print(
+        f"{result['game'] + ', replies of ' + str(result['tokens']) + ' tokens':32}{'ours':>10}{'TRL':>10}{'ratio':>8}"
+    )
     for name, unit in {**SPEEDS, "step": STEP}.items():
         ratio, target = result["ratio"][name], TARGETS.get(name)
         print(f"{unit:32}{ours[unit]:10.1f}{theirs[unit]:10.1f}{ratio:8.2f}{verdict(target, ratio, at_least=True)}")
@@ -240,15 +245,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cache", type=Path, default=ROOT / ".bench")
+    parser.add_argument("--games", choices=["full", "ends"], nargs="+", default=["full", "ends"])
     parser.add_argument("--episodes", type=int, default=128, help="per step; a multiple of 32 and of 4 times the rows")
     parser.add_argument("--tokens", type=int, nargs="+", default=[2, 8], help="the longest reply, for each shape")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--trl-rows", type=int, default=8, help="episodes in a micro-batch of TRL's")
     arguments = parser.parse_args()
     results = {}
-    for tokens in arguments.tokens:
-        results[f"replies of {tokens} tokens"] = measure(arguments, tokens)
-        show(results[f"replies of {tokens} tokens"])
+    for game, tokens in itertools.product(arguments.games, arguments.tokens):
+        results[f"{game}, replies of {tokens} tokens"] = measure(arguments, game, tokens)
+        show(results[f"{game}, replies of {tokens} tokens"])
     if arguments.json:
         setting = {name: getattr(arguments, name) for name in ("episodes", "repeats", "trl_rows")}
         setting |= {"turns": TURNS, "group": GROUP, "model": "xs", "torch": torch.__version__, "pins": list(PINS)}
