@@ -18,6 +18,12 @@ PLAYER = "P"
 MOST_BINDINGS = 300_000
 """Attempts at binding the rules' variables, more than any genuine game needs."""
 
+MOST_ACTIONS = 40_000
+"""Genuine games have up to some thousand."""
+
+MOST_BITS = 20_000
+"""Facts that may change; an action's masks are as long."""
+
 
 class Action(NamedTuple):
     """A rule with entities for its variables."""
@@ -80,8 +86,12 @@ class _Grounder:
     ) -> None:
         self.logic, self.facts, self.kinds, self.names = logic, facts, kinds, names
         self.by_name: dict[str, list[Atom]] = {}
+        self.by_thing: dict[tuple[str, int, str], list[Atom]] = {}
+        """The facts of a name that have an entity at a position."""
         for fact in sorted(facts):
             self.by_name.setdefault(fact.name, []).append(fact)
+            for position, entity in enumerate(fact.arguments):
+                self.by_thing.setdefault((fact.name, position, entity), []).append(fact)
         self.members = {kind: [entity for entity in kinds if logic.is_a(kinds[entity], kind)] for kind in logic.parents}
         self.changes: dict[str, set[tuple[bool, tuple[str, ...]]]] = {}
         """What rules do to facts of each name: whether they add it, and the types of its arguments."""
@@ -98,7 +108,10 @@ class _Grounder:
         actions = []
         for rule in self.logic.rules:
             if rule.command is not None:
-                actions += [self.action(rule, things, bits) for things in self.bind(rule)]
+                for things in self.bind(rule):
+                    actions.append(self.action(rule, things, bits))
+                    if len(actions) > MOST_ACTIONS or len(bits) > MOST_BITS:
+                        raise UsageError(f"found over {MOST_ACTIONS} actions or {MOST_BITS} facts that may change")
         for fact in sorted(self.facts):
             if self.may_change(fact):
                 bits.setdefault(fact, 1 << len(bits))
@@ -125,11 +138,18 @@ class _Grounder:
             return
         atom = max(atoms, key=lambda atom: sum(variable in things for variable in atom.arguments))
         rest = [other for other in atoms if other is not atom]
-        for fact in self.by_name.get(atom.name, ()):
+        for fact in self.candidates(atom, things):
             self.count()
             match = self.match(rule, atom, fact, things)
             if match is not None:
                 yield from self.join(rule, rest, match)
+
+    def candidates(self, atom: Atom, things: dict[str, str]) -> list[Atom]:
+        """Return the facts that an atom may be, as far as its first bound variable tells."""
+        for position, variable in enumerate(atom.arguments):
+            if variable in things:
+                return self.by_thing.get((atom.name, position, things[variable]), [])
+        return self.by_name.get(atom.name, [])
 
     def match(self, rule: Rule, atom: Atom, fact: Atom, things: dict[str, str]) -> dict[str, str] | None:
         if len(atom.arguments) != len(fact.arguments):

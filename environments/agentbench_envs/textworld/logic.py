@@ -25,6 +25,9 @@ MOST_TEXT = 1_000_000
 
 MOST_RULES = 1_000
 
+MOST_TYPES = 200
+"""The genuine rules have 10 to 30."""
+
 MOST_ATOMS = 64
 """Preconditions, or effects, of one rule."""
 
@@ -156,6 +159,8 @@ class _Reader:
             parents.append(self.word())
         if name in self.logic.parents or len(parents) > MOST_PARAMETERS:
             raise UsageError(f"the rules define the type {name[:40]!r} twice, or with too many parents")
+        if len(self.logic.parents) == MOST_TYPES:
+            raise UsageError(f"the rules define more than {MOST_TYPES} types")
         self.logic.parents[name] = tuple(parents)
         self.block(
             {

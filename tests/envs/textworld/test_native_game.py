@@ -4,6 +4,7 @@ import gzip
 import json
 import tarfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,11 @@ def hostile(whole: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         for k in range(9_000)
     ]
     yield "thousands of things", {**whole, "world": [*whole["world"], *thousands]}
+    many = [("c", f"c_{k}") for k in range(300)] + [("o", f"o_{k}") for k in range(300)]
+    piled = [
+        {"name": "at", "arguments": [{"name": name, "type": kind}, {"name": "r_0", "type": "r"}]} for kind, name in many
+    ]
+    yield "everything fits into everything", {**whole, "world": [*whole["world"], *piled]}
     for name, rules in hostile_rules(logic):
         yield name, {**whole, "KB": {"logic": rules}}
 
@@ -126,6 +132,7 @@ def hostile_rules(logic: str) -> Iterator[tuple[str, str]]:
     yield "broken rules", logic[: len(logic) // 3]
     yield "endless rules", logic + "#" * 2_000_000
     yield "a cycle of types", logic + "type x : y { } type y : x { }"
+    yield "a tower of types", logic + " ".join(f"type x{k} : x{k + 1} {{ }}" for k in range(5_000))
     yield "a parent that is not there", logic + "type x : nothing { }"
     yield (
         "a cycle of aliases",
@@ -149,6 +156,17 @@ def test_hostile_files_are_refused_in_one_line(games: Path, tmp_path: Path) -> N
     TextWorldGame.from_json(written(whole, tmp_path))
     for _, data in hostile(whole):
         refusal(written(data, tmp_path))
+
+
+def test_a_house_of_hundreds_of_rooms_is_read(games: Path, tmp_path: Path) -> None:
+    """The coin collector's largest has 300; binding the map must not try every pair of them."""
+    whole = json.loads((games / "coin_5.json").read_text(encoding="utf-8"))
+    rooms = [{"name": f"r_{k}", "type": "r"} for k in range(1_000, 1_900)]
+    whole["world"] += [
+        {"name": name, "arguments": [here, there]} for here, there in pairwise(rooms) for name in ("north_of", "free")
+    ]
+    before = TextWorldGame.from_json(games / "coin_5.json").admissible
+    assert TextWorldGame.from_json(written(whole, tmp_path)).admissible == before
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
