@@ -176,7 +176,10 @@ def _toml(value: Any) -> str:
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
 
 
-_HARMLESS = ("sandbox", "allow_unsandboxed", "out", "jobs", "retries", "max_error_rate", "batch_size", "api_key_env", "device")
+_HARMLESS = (
+    *("out", "jobs", "retries", "max_error_rate", "batch_size", "api_key_env", "device"),
+    *("sandbox", "allow_unsandboxed"),  # The same seeds give the same episodes in every place.
+)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class DockerSandbox(Jail):
     """A sandbox in a container: namespaces, cgroups, the engine's seccomp filter, no capabilities, no network.
 
     The container is bound to this process: when the connection to its warden ends, by `close` or by a SIGKILL, the
-    warden kills everything inside and the engine removes the container.
+    warden kills everything inside and the engine removes the container. The warden is another user than the commands,
+    so that they can neither trace it nor read and write its orders; `KILL` is the one capability that this takes.
 
     Args:
         image: Name or id of an image with bash, GNU tar and coreutils.
@@ -49,8 +50,8 @@ class DockerSandbox(Jail):
                 self._digest,
                 entrypoint=[*BASH, str(int(self.limits.lifetime))],
                 command=[],
-                user=self.limits.user,
-                working_dir=WORKSPACE,
+                user="0:0",
+                working_dir="/",
                 environment=ENVIRONMENT,
                 stdin_open=True,
                 healthcheck={"test": ["NONE"]},
@@ -72,6 +73,7 @@ class DockerSandbox(Jail):
             network_mode=limits.network,
             read_only=limits.root == "read-only",
             cap_drop=["ALL"],
+            cap_add=["KILL"],  # For the warden, which is root: commands run as another user and have none.
             security_opt=["no-new-privileges"],
             mem_limit=limits.memory * MIB,
             memswap_limit=limits.memory * MIB,

@@ -26,6 +26,9 @@ FILE_SECONDS = 60.0
 KILLED = 137
 """What bash calls a process that SIGKILL ended."""
 
+FOREIGN = 3
+"""The first exit code that neither tar nor our own commands use."""
+
 TIME_UP = 124
 """What `timeout` calls a command that it ended."""
 
@@ -110,7 +113,8 @@ class Jail(ABC):
         """Return the content of one regular file."""
         name = shlex.quote(self._absolute(path))
         code, data, whole = self._serve(
-            f"if [[ -f {name} ]]; then head -c {most + 1} -- {name}; else (exit 2); fi", most=most + 1
+            f"if [[ -f {name} ]]; then head -c {most + 1} -- {name}; else missing() {{ return 2; }}; missing; fi",
+            most=most + 1,
         )
         if code == 2:
             raise FileNotFoundError(errno.ENOENT, "there is no regular file of this name in the sandbox", path)
@@ -183,7 +187,8 @@ class Jail(ABC):
     def _serve(self, command: str, *, payload: bytes = b"", most: int) -> tuple[int, bytes, bool]:
         """Run a command of the service; return its exit code, its output, and whether that is all of it.
 
-        What runs inside can kill the service, or leave no room for it: then everything is swept, and it is tried again.
+        What runs inside can kill the service, or leave no room for its processes (an exit code that is none of ours nor
+        of tar): then everything is swept, and it is tried again.
         """
         self.start()
         for last in (False, True):
@@ -198,7 +203,7 @@ class Jail(ABC):
                 ended = None
             if ended is None or ended.exit_code != 0:
                 self._drop_service()  # The payload may not have been read to its end.
-            if ended is not None and ended.exit_code is not None:
+            if ended is not None and ended.exit_code is not None and (last or ended.exit_code < FOREIGN):
                 return ended.exit_code, ended.output.bytes(), not ended.output.omitted
             self._sweep()
         raise self._broken("files cannot be moved any more")

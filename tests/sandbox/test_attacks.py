@@ -29,7 +29,7 @@ class Attack(NamedTuple):
 
     name: str
     command: str
-    timeout: float = 20.0
+    timeout: float = 5.0
 
 
 def hit_if(command: str) -> str:
@@ -50,7 +50,7 @@ ATTACKS = [
     Attack("sysrq", hit_if("echo h > /proc/sysrq-trigger")),
     Attack("kernel memory", hit_if("head -c 1 /proc/kcore || head -c 1 /dev/mem || head -c 1 /proc/kmsg")),
     Attack("root of process 1", hit_if("ls /proc/1/root/home/* /proc/1/root/root")),
-    Attack("capabilities", hit_if("grep -E 'Cap(Eff|Prm|Bnd):.*[1-9a-f]' /proc/self/status")),
+    Attack("capabilities", hit_if("grep -E 'Cap(Eff|Prm|Inh|Amb):.*[1-9a-f]' /proc/self/status")),
     Attack("new privileges", hit_if("grep 'NoNewPrivs:.*0' /proc/self/status")),
     Attack("set-uid programs", hit_if("su -c true || passwd -d root || chown 0 /workspace")),
     Attack("keyring of the host", hit_if("keyctl show | grep -v 'Session'")),

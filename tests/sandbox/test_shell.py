@@ -18,7 +18,9 @@ class Wire:
 
     def __init__(self) -> None:
         self._socket, other = socket.socketpair()
-        self._process = subprocess.Popen([*BASH, "/"], stdin=other, stdout=other, stderr=subprocess.STDOUT)
+        self._process = subprocess.Popen(
+            [*BASH, "/"], stdin=other.fileno(), stdout=other.fileno(), stderr=subprocess.STDOUT
+        )
         other.close()
 
     def send(self, data: bytes, deadline: float) -> None:
