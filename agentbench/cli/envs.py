@@ -101,6 +101,22 @@ def check(
             raise IntegrityError(f"{resolved.id} breaks the contract: {error}") from error
 
 
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
+def build(context: typer.Context, name: Annotated[str, typer.Argument(help="An environment.")]) -> None:
+    """Make further tasks; `agentbench envs build NAME --help` says from what."""
+    import importlib
+
+    from agentbench.core.errors import UsageError
+    from agentbench.core.registry import environments, resolve
+
+    entry = resolve(name).entry
+    if not entry.builder:
+        makers = ", ".join(key for key, other in environments().items() if other.builder)
+        raise UsageError(f"{entry.name} makes no tasks from a command line; these do: {makers}")
+    module, _, function = entry.builder.partition(":")
+    getattr(importlib.import_module(module), function)(context.args)
+
+
 @app.command()
 def new(path: Annotated[Path, typer.Argument(help="File to write, for example ./guess.py")]) -> None:
     """Write a small complete environment to start from."""

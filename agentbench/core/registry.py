@@ -88,6 +88,8 @@ class EnvEntry:
     context: str = "full"
     site: str | None = None
     """`module:function` that shows the environment to people: takes a `Resolved` and a port, serves until stopped."""
+    builder: str | None = None
+    """`module:function` that makes further tasks from command-line arguments: `agentbench envs build NAME ...`."""
 
     def __post_init__(self) -> None:
         if not self.title:

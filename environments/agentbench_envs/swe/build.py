@@ -1,0 +1,292 @@
+"""Makes tasks out of a working library and its tests, as many as wanted: break it, and keep what the tests notice.
+
+    agentbench envs build swe --package toolz==1.2.0 --count 50 --out toolz.jsonl
+    agentbench eval --env swe/files -E tasks=toolz.jsonl ...
+
+A mutant becomes a task if, with everything run in a sandbox without network,
+
+    the tests of the working tree say the same three times;
+    those of the broken tree do so too, in time, and none of them is missing;
+    some tests fail that passed before, and no more than half of them.
+
+What a seed gives is fixed by library, seed and attempt; how fast the machine is decides only where loops are cut off.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from agentbench.core.errors import PrerequisiteError, UsageError
+from agentbench.core.seeding import generator
+from agentbench.sandbox.base import Sandbox
+from agentbench_envs.swe.grade import KEPT
+from agentbench_envs.swe.mutate import RECIPES, Mutant, Recipe, mutate
+from agentbench_envs.swe.places import open_sandbox
+from agentbench_envs.swe.repository import PROTECTED, Repository, Run
+from agentbench_envs.swe.tasks import (
+    LIBRARIES,
+    Instance,
+    archive_of,
+    cache_folder,
+    read_archive,
+    read_tree,
+    save,
+    split_of,
+)
+
+RUNS: Final = 3
+"""How often the tests must say the same."""
+
+MOST_FAILING: Final = 0.5
+"""Share of the tests that a bug may break; beyond it the program does not run at all."""
+
+ATTEMPTS: Final = 20
+"""Mutants tried per wanted task before giving up."""
+
+SLOWER: Final = 3.0
+"""A broken program may take this many times as long as the working one, and five seconds more."""
+
+_NOT_BROKEN: Final = (
+    *("setup.py", "versioneer.py", "*_version.py", "noxfile.py", "tasks.py"),
+    *("doc/*", "docs/*", "examples/*", "bench/*", "benchmarks/*", "scripts/*", "tools/*", "misc/*"),
+)
+"""Files that belong to no library, beside the protected ones."""
+
+Say = Callable[[str], None]
+Opener = Callable[[], Sandbox]
+
+
+class Verdict(NamedTuple):
+    """What the tests said about a mutant."""
+
+    instance: Instance | None
+    reason: str
+    """Why there is no task; `valid` if there is one."""
+
+
+class Library:
+    """A working tree whose tests are known.
+
+    Args:
+        sdist: What `tasks.read_tree` understands.
+        tests: Test files to use; empty for all.
+        requires: Wheels that the tests need.
+        opened: Makes a sandbox.
+
+    Raises:
+        UsageError: It has no tests, or they do not say the same twice.
+    """
+
+    def __init__(self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener) -> None:
+        tree = read_tree(sdist)
+        self.sdist, self._opened = sdist, opened
+        self.sources = {name: content.decode() for name, content in tree.items() if _is_source(name, tree)}
+        files = list(tests) or [name for name in tree if fnmatchcase(name.rpartition("/")[2], "test_*.py")]
+        missing = [name for name in files if name not in tree]
+        if missing or not files or not self.sources:
+            what = f"no file {missing[0]}" if missing else "no tests" if not files else "nothing to break"
+            raise UsageError(f"{sdist} has {what}")
+        self._plain = Instance(
+            "", sdist, (), tuple(f"{name}::" for name in files), sdist=sdist, requires=tuple(requires)
+        )
+        self.limit = 600.0
+        first, *others = self._run(self._plain, broken=False)
+        self.limit = SLOWER * max(run.seconds for run in (first, *others)) + 5
+        if first.report.doubt or len(others) < RUNS - 1:
+            raise UsageError(
+                f"the tests of {sdist} cannot be used: {first.report.doubt or 'they differ from run to run'}"
+            )
+        self.passing = frozenset(test for test, outcome in first.report.status.items() if outcome in KEPT)
+        if not self.passing:
+            raise UsageError(
+                f"no test of {sdist} passes; look for packages that they need, and name them by --requires"
+            )
+
+    def judge(self, recipe: Recipe, mutant: Mutant) -> Verdict:
+        """Run the tests against a mutant."""
+        places = sorted({f"{one.file}::{one.function}" for one in mutant.mutations})
+        if len({split_of(self.sdist, place) for place in places}) > 1:
+            return Verdict(None, "between splits")
+        candidate = replace(
+            self._plain,
+            patch=mutant.fix,
+            bug_patch=mutant.bug,
+            strategy=" ".join([recipe, *sorted({one.kind for one in mutant.mutations})]),
+            function=" ".join(places),
+        )
+        first, *others = self._run(candidate, broken=True)
+        if first.report.doubt:
+            return Verdict(None, "loops" if "did not end" in first.report.doubt else "does not run")
+        if len(others) < RUNS - 1:
+            return Verdict(None, "differs from run to run")
+        status = first.report.status
+        failing = {test for test in self.passing if status.get(test) in ("FAILED", "ERROR")}
+        if self.passing - status.keys():
+            return Verdict(None, "tests are missing")
+        if not failing:
+            return Verdict(None, "no effect")
+        if len(failing) > MOST_FAILING * len(self.passing):
+            return Verdict(None, "breaks everything")
+        kept = tuple(sorted(test for test in self.passing - failing if status[test] in KEPT))
+        said = {test: first.report.messages.get(test, "") for test in sorted(failing)[:3]}
+        whole = replace(candidate, fail_to_pass=tuple(sorted(failing)), pass_to_pass=kept, failures=said)
+        return Verdict(replace(whole, instance_id=f"{self.sdist}.{recipe}.{whole.content[:10]}"), "valid")
+
+    def _run(self, instance: Instance, *, broken: bool) -> list[Run]:
+        """Run the tests until they were run often enough, are no use, or say something else than before."""
+        runs: list[Run] = []
+        with self._opened() as sandbox:
+            repository = Repository(sandbox, instance)
+            repository.prepare(withhold=False, broken=broken)
+            while len(runs) < RUNS:
+                run = repository.test(self.limit)
+                if runs and run.report.status != runs[0].report.status:
+                    break
+                runs.append(run)
+                if run.report.doubt:
+                    break
+        return runs
+
+
+def make_tasks(
+    library: Library, wanted: int, *, seed: int, recipes: Sequence[Recipe] = RECIPES, jobs: int = 1, say: Say = print
+) -> Iterator[Instance]:
+    """Yield validated tasks; fewer than wanted where the library has no more to break.
+
+    Args:
+        library: What is broken.
+        wanted: How many.
+        seed: Decides the mutants.
+        recipes: Which to use, in turn.
+        jobs: Sandboxes at once.
+        say: Called with a line about every mutant.
+    """
+    found = 0
+    mutants = _mutants(library, seed, recipes, wanted * ATTEMPTS)
+    with ThreadPoolExecutor(jobs) as threads:
+        while batch := list(islice(mutants, jobs)):
+            for verdict in threads.map(lambda pair: library.judge(*pair), batch):
+                found += verdict.instance is not None
+                say(f"{found}/{wanted} {verdict.reason}")
+                if verdict.instance is not None:
+                    yield verdict.instance
+                if found == wanted:
+                    return
+
+
+def fetch(package: str) -> str:
+    """Fetch a source distribution from the index that pip uses, and return its name and version.
+
+    pip runs the build backend of a source distribution to learn its metadata: fetch what you would install.
+
+    Raises:
+        UsageError: The name is no `name==version`.
+        PrerequisiteError: pip cannot fetch it.
+    """
+    sdist = _pinned(package)
+    if not archive_of(sdist).is_file():
+        _download(["--no-binary", ":all:", package], "*.tar.gz", archive_of(sdist))
+    return sdist
+
+
+def fetch_wheel(requirement: str) -> str:
+    """Fetch a pure wheel that the tests need.
+
+    Raises:
+        UsageError: The name is no `name==version`.
+        PrerequisiteError: pip cannot fetch it.
+    """
+    _pinned(requirement)
+    kept = cache_folder() / "wheels" / f"{requirement}.whl"
+    if not kept.is_file():
+        _download(["--only-binary", ":all:", requirement], "*-none-any.whl", kept)
+    return requirement
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do what `agentbench envs build swe` is asked for."""
+    options = _parser().parse_args(arguments)
+    sdist = fetch(options.package) if options.package else options.library
+    requires = [fetch_wheel(requirement) for requirement in options.requires]
+    counts: Counter[str] = Counter()
+
+    def say(line: str) -> None:
+        counts[line.partition(" ")[2]] += 1
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+    if options.count:
+        library = Library(sdist, options.tests, requires, open_sandbox)
+        made = make_tasks(
+            library, options.count, seed=options.seed, recipes=options.recipe or RECIPES, jobs=options.jobs, say=say
+        )
+        save(options.out or Path(f"{sdist}.jsonl"), list(made))
+        print(f"{sdist}: {len(library.passing)} tests pass; {dict(counts)}", file=sys.stderr)  # noqa: T201
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agentbench envs build swe", description="Make tasks from a library's tests.")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--package", help="a source distribution, as name==version")
+    source.add_argument("--library", choices=sorted(path.name for path in LIBRARIES.iterdir()), help="one of ours")
+    parser.add_argument("--count", type=int, default=20, help="tasks to make; 0 fetches only")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--recipe", action="append", choices=RECIPES, help="may be repeated; all by default")
+    parser.add_argument("--tests", action="append", default=[], help="a test file to use; may be repeated")
+    parser.add_argument("--requires", action="append", default=[], help="a wheel that the tests need, as name==version")
+    parser.add_argument("--jobs", type=int, default=2, help="sandboxes at once")
+    parser.add_argument("--out", type=Path, help="the file to write; .jsonl or .jsonl.gz")
+    return parser
+
+
+def _mutants(library: Library, seed: int, recipes: Sequence[Recipe], most: int) -> Iterator[tuple[Recipe, Mutant]]:
+    """Yield different mutants of a library, in the order that the seed gives."""
+    seen: set[str] = set()
+    for attempt in range(most):
+        recipe = recipes[attempt % len(recipes)]
+        mutant = mutate(library.sources, recipe, generator("swe build", library.sdist, seed, attempt))
+        if mutant is not None and mutant.bug not in seen:
+            seen.add(mutant.bug)
+            yield recipe, mutant
+
+
+def _is_source(name: str, tree: Mapping[str, bytes]) -> bool:
+    """Tell whether a file is the library's own code."""
+    if not name.endswith(".py") or any(fnmatchcase(name, pattern) for pattern in (*PROTECTED, *_NOT_BROKEN)):
+        return False
+    try:
+        tree[name].decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _pinned(requirement: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*==[\w.!+]+", requirement):
+        raise UsageError(f"found {requirement!r}, expected name==version, for example toolz==1.2.0")
+    return requirement.replace("==", "-")
+
+
+def _download(what: list[str], pattern: str, kept: Path) -> None:
+    """Let pip fetch one file, and keep it under a name of ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, *what]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        files = list(Path(folder).glob(pattern))
+        if done.returncode or len(files) != 1:
+            said = " ".join(done.stderr.split())[-300:] or f"no file {pattern} came"
+            raise PrerequisiteError(f"pip cannot fetch {what[-1]}: {said}")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        if pattern.endswith(".gz"):
+            read_archive(files[0])
+        shutil.move(files[0], kept)

@@ -1,0 +1,284 @@
+"""Tasks: a repository with a failing behaviour, the tests that show it, and the patch that repairs it.
+
+`load` reads four kinds of lists, as JSON or one object per line, also compressed:
+
+    ours        `bug_patch` breaks the tree of `sdist`; `patch` repairs it. Made by `build`, and what the package ships
+    SWE-bench   `image` holds the repository at `base_commit`; `test_patch` brings the tests, `patch` is the repair
+    SWE-Gym     the same, with images of its own
+    SWE-smith   `image_name` holds the working repository, and **`patch` is the bug**: its reverse is the repair
+
+Sources: SWE-bench (arXiv 2310.06770), SWE-Gym (arXiv 2412.21139), SWE-smith (arXiv 2504.21798).
+"""
+
+import functools
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from agentbench.core.errors import PrerequisiteError, UsageError
+
+HERE: Final = Path(__file__).parent
+LIBRARIES: Final = HERE / "libraries"
+SHIPPED: Final = HERE / "tasks.jsonl.gz"
+
+SPLITS: Final = ("train", "valid", "test")
+
+MOST_BYTES: Final = 64 * 2**20
+"""The largest source distribution that is unpacked."""
+
+Tree = Mapping[str, bytes]
+"""A repository: content by path."""
+
+_NOT_SOURCE = re.compile(r"(^|/)(\.git|__pycache__|[^/]*\.egg-info)(/|$)|\.py[co]$")
+_PATCHED = re.compile(r"^(?:---|\+\+\+) [ab]/(.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One task."""
+
+    instance_id: str
+    repo: str
+    fail_to_pass: tuple[str, ...]
+    """Ids of the tests that fail, and must pass."""
+    pass_to_pass: tuple[str, ...]
+    """Ids of the tests that pass, and must go on doing so."""
+    patch: str = ""
+    """The repair; empty: the reverse of `bug_patch`."""
+    bug_patch: str = ""
+    """What is applied to the working tree first; empty: the tree is broken as it is."""
+    test_patch: str = ""
+    """What brings the hidden tests; empty: they are in the tree, and are withheld until the grading."""
+    sdist: str = ""
+    """Where the tree comes from: a library of ours, or a source distribution `name-version`; empty: the image."""
+    image: str = ""
+    """An image that holds the repository in `/testbed`; empty: this environment's."""
+    problem_statement: str = ""
+    """The issue in somebody's words; empty: one is written from the tests (`issues`)."""
+    strategy: str = ""
+    """How the bug was made: a recipe and the kinds of its mutations."""
+    function: str = ""
+    """Where: `file::function`, separated by blanks."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """What the failing tests say, by id."""
+    requires: tuple[str, ...] = ()
+    """Wheels that the tests need beside pytest, as `name==version`."""
+
+    @property
+    def test_files(self) -> list[str]:
+        """The files that hold the named tests."""
+        return sorted({test.partition("::")[0] for test in (*self.fail_to_pass, *self.pass_to_pass)})
+
+    @property
+    def withheld(self) -> list[str]:
+        """The files that the agent never sees: those with a test that shows the bug."""
+        failing = {test.partition("::")[0] for test in self.fail_to_pass}
+        return sorted(failing | set(_PATCHED.findall(self.test_patch)))
+
+    @property
+    def repaired(self) -> list[str]:
+        """The files that the repair changes."""
+        return sorted(set(_PATCHED.findall(self.patch or self.bug_patch)))
+
+    @property
+    def content(self) -> str:
+        """What the task is, as a hash: equal bugs in equal trees are equal tasks."""
+        parts = [self.sdist or self.image or self.repo, self.bug_patch or self.patch, sorted(self.fail_to_pass)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def split(self) -> str:
+        """80 % train, 10 % valid, 10 % test, the same for all bugs in a function."""
+        return split_of(self.sdist or self.repo, self.function or self.instance_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the task in the schema that `load` reads, without what is empty."""
+        row = {key: value for key, value in asdict(self).items() if value}
+        return {key.upper() if key.endswith("_to_pass") else key: value for key, value in row.items()}
+
+
+def split_of(tree: str, place: str) -> str:
+    """Return the split of the bugs in one place of a tree."""
+    share = int(hashlib.sha256(json.dumps([tree, place]).encode()).hexdigest()[:8], 16) / 16**8
+    return "train" if share < 0.8 else "valid" if share < 0.9 else "test"
+
+
+def load(path: str | Path) -> list[Instance]:
+    """Read a list of tasks.
+
+    Raises:
+        UsageError: There is no such file, or it holds no tasks.
+    """
+    rows = _rows(Path(path).expanduser())
+    if not rows:
+        raise UsageError(f"{path} holds no tasks")
+    return [_instance(row, f"{path}, task {number}") for number, row in enumerate(rows)]
+
+
+def save(path: Path, instances: Sequence[Instance]) -> None:
+    """Write tasks, one JSON object per line; compressed if the name ends in `.gz`."""
+    data = "".join(json.dumps(instance.to_json(), sort_keys=True) + "\n" for instance in instances).encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def read_tree(sdist: str) -> Tree:
+    """Return the tree of a bundled library, or of a source distribution that `build` has fetched.
+
+    Raises:
+        PrerequisiteError: It is neither.
+    """
+    if (LIBRARIES / sdist).is_dir() and re.fullmatch(r"\w+", sdist):
+        return _bundled(sdist)
+    archive = archive_of(sdist)
+    if not archive.is_file():
+        package, _, version = sdist.rpartition("-")
+        raise PrerequisiteError(
+            f"there is no {archive}; fetch it with: agentbench envs build swe --package {package}=={version} --count 0"
+        )
+    return read_archive(archive)
+
+
+def cache_folder() -> Path:
+    """Return where what was fetched is kept: in `AGENTBENCH_CACHE`, else in the user's cache folder."""
+    home = os.environ.get("AGENTBENCH_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "agentbench")
+    return Path(home).expanduser() / "swe"
+
+
+def archive_of(sdist: str) -> Path:
+    """Return where a source distribution is kept."""
+    if not re.fullmatch(r"[\w.+-]+", sdist):
+        raise UsageError(f"{sdist!r} is no name of a source distribution; expected something like toolz-1.2.0")
+    return cache_folder() / f"{sdist}.tar.gz"
+
+
+def read_wheels(requires: Sequence[str]) -> Tree:
+    """Return the files of wheels that `build` has fetched, joined.
+
+    Raises:
+        PrerequisiteError: One of them is not there.
+    """
+    files: dict[str, bytes] = {}
+    for requirement in requires:
+        path = cache_folder() / "wheels" / f"{requirement}.whl"
+        if not path.is_file():
+            raise PrerequisiteError(f"there is no {path}; the command that built these tasks fetches it")
+        files |= _wheel(path)
+    return files
+
+
+@functools.lru_cache(maxsize=16)
+def _wheel(path: Path) -> Tree:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/") and ".." not in name}
+
+
+@functools.lru_cache(maxsize=4)
+def read_archive(path: Path) -> Tree:
+    """Return the regular files of a source distribution, without the folder that holds them all.
+
+    Raises:
+        UsageError: It is no archive, is too large, or holds names that leave it.
+    """
+    files: dict[str, bytes] = {}
+    left = MOST_BYTES
+    try:
+        with tarfile.open(fileobj=io.BytesIO(path.read_bytes())) as archive:
+            for member in archive:
+                name = member.name.partition("/")[2]
+                if not member.isfile() or not name or _NOT_SOURCE.search(name):
+                    continue
+                left -= member.size
+                if left < 0 or ".." in Path(member.name).parts:
+                    raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB, or holds names that leave it")
+                content = archive.extractfile(member)
+                files[name] = content.read() if content else b""
+    except (OSError, EOFError, tarfile.TarError) as error:
+        raise UsageError(f"{path} cannot be unpacked: {error}") from error
+    return files
+
+
+@functools.cache
+def shipped() -> list[Instance]:
+    """Return the tasks that come with the package."""
+    return load(SHIPPED)
+
+
+@functools.cache
+def _bundled(name: str) -> Tree:
+    folder = LIBRARIES / name
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    return {name: path.read_bytes() for name, path in names.items() if not _NOT_SOURCE.search(name)}
+
+
+def _rows(path: Path) -> list[Any]:
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return _lines(path, text)
+    return value if isinstance(value, list) else value.get("instances", [value]) if isinstance(value, dict) else []
+
+
+def _lines(path: Path, text: str) -> list[Any]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise UsageError(f"{path}, line {number} is no JSON: {error}") from error
+    return rows
+
+
+def _instance(row: Any, place: str) -> Instance:
+    if not isinstance(row, dict) or not isinstance(row.get("instance_id"), str):
+        raise UsageError(f"{place}: found no instance_id; expected a task of ours, SWE-bench, SWE-Gym or SWE-smith")
+    own = {name: str(row[name]) for name in ("problem_statement", "strategy", "function", "sdist") if row.get(name)}
+    patches = {name: str(row.get(name) or "") for name in ("patch", "bug_patch", "test_patch")}
+    image = str(row.get("image") or row.get("docker_image") or row.get("image_name") or "")
+    if "image_name" in row and not patches["bug_patch"]:
+        patches["bug_patch"], patches["patch"] = patches["patch"], ""
+    instance = Instance(
+        row["instance_id"],
+        str(row.get("repo") or row["instance_id"].rpartition(".")[0]),
+        _tests(row, "FAIL_TO_PASS", place),
+        _tests(row, "PASS_TO_PASS", place),
+        image=image or ("" if "sdist" in own else _swe_bench_image(row)),
+        failures={str(test): str(message) for test, message in (row.get("failures") or {}).items()},
+        requires=tuple(map(str, row.get("requires") or ())),
+        **patches,
+        **own,
+    )
+    if not instance.fail_to_pass or not (instance.patch or instance.bug_patch):
+        raise UsageError(f"{place} ({instance.instance_id}): expected FAIL_TO_PASS and a patch, found none")
+    return instance
+
+
+def _tests(row: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
+    """Read a list of tests; SWE-bench writes it as JSON within JSON."""
+    value = row.get(key) or []
+    try:
+        value = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        value = None
+    if not isinstance(value, list):
+        raise UsageError(f"{place}: {key} is no list of tests")
+    return tuple(map(str, value))
+
+
+def _swe_bench_image(row: Mapping[str, Any]) -> str:
+    """Name the image that SWE-bench publishes for a task; its registry's names hold no double underscore."""
+    return f"swebench/sweb.eval.x86_64.{row['instance_id'].lower().replace('__', '_1776_')}:latest"

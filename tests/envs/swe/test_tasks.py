@@ -1,0 +1,145 @@
+import io
+import json
+import tarfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from agentbench_envs.swe.issues import HINTS, write_issue
+from agentbench_envs.swe.tasks import LIBRARIES, Instance, load, read_archive, read_tree, save, shipped
+
+from agentbench.core.errors import PrerequisiteError, UsageError
+
+DIFF = "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+ROW = {"instance_id": "o__r-1", "repo": "o/r", "FAIL_TO_PASS": '["t.py::a"]', "PASS_TO_PASS": '["t.py::b"]'}
+
+
+def write(folder: Path, *rows: object) -> Path:
+    path = folder / "tasks.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_recorded_instances_are_read(golden: Path) -> None:
+    instances = load(golden / "environments" / "swe_instances.json.gz")
+    assert len(instances) >= 30
+    for instance in instances:
+        assert instance.fail_to_pass and instance.pass_to_pass and instance.bug_patch and instance.patch
+        assert instance.repo in instance.sdist
+        assert not instance.image
+        assert instance.repaired and not set(instance.repaired) & set(instance.withheld)
+
+
+def test_swe_bench_writes_lists_as_text_and_names_its_image_by_rule(tmp_path: Path) -> None:
+    row = ROW | {
+        "patch": DIFF,
+        "test_patch": DIFF.replace("m.py", "test_m.py"),
+        "base_commit": "c",
+        "problem_statement": "P",
+    }
+    (instance,) = load(write(tmp_path, row))
+    assert instance.fail_to_pass == ("t.py::a",)
+    assert instance.image == "swebench/sweb.eval.x86_64.o_1776_r-1:latest"
+    assert instance.withheld == ["pkg/test_m.py", "t.py"]
+    assert write_issue(instance, {}, "none") == "P"
+
+
+def test_the_patch_of_swe_smith_is_the_bug(tmp_path: Path) -> None:
+    row = ROW | {"patch": DIFF, "image_name": "jyangballin/swesmith.x86_64.o_1776_r.c", "PASS_TO_PASS": ["t.py::b"]}
+    (instance,) = load(write(tmp_path, row))
+    assert (instance.bug_patch, instance.patch) == (DIFF, "")
+    assert instance.image == row["image_name"]
+    assert instance.repaired == ["pkg/m.py"]
+
+
+@pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.jsonl.gz"])
+def test_what_is_saved_is_read(tmp_path: Path, name: str) -> None:
+    chosen = shipped()[:5]
+    save(tmp_path / name, chosen)
+    assert load(tmp_path / name) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "holds no tasks"),
+        ("{", "line 1 is no JSON"),
+        ("[7]", "task 0: found no instance_id"),
+        ('{"instance_id": "a"}', "expected FAIL_TO_PASS and a patch"),
+        ('{"instance_id": "a", "FAIL_TO_PASS": "x"}', "no list of tests"),
+    ],
+)
+def test_a_file_without_tasks_is_refused_in_a_line(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "tasks.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=reason):
+        load(path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        load(tmp_path / "none")
+
+
+def test_shipped_tasks_are_different_and_whole() -> None:
+    instances = shipped()
+    assert len({instance.content for instance in instances}) == len(instances)
+    assert {instance.sdist for instance in instances} == {path.name for path in LIBRARIES.iterdir()}
+    for instance in instances:
+        tree = read_tree(instance.sdist)
+        assert set(instance.test_files) <= tree.keys()
+        assert set(instance.repaired) <= tree.keys()
+        assert not set(instance.fail_to_pass) & set(instance.pass_to_pass)
+
+
+def test_no_function_is_broken_in_two_splits() -> None:
+    splits: dict[tuple[str, str], set[str]] = {}
+    for instance in shipped():
+        splits.setdefault((instance.sdist, instance.function), set()).add(instance.split)
+    assert all(len(found) == 1 for found in splits.values())
+    assert {split for found in splits.values() for split in found} == {"train", "valid", "test"}
+
+
+def test_hints_tell_more_and_more() -> None:
+    for instance in shipped()[:20]:
+        texts = [write_issue(instance, read_tree(instance.sdist), hints) for hints in HINTS]
+        assert all(more.startswith(less) and len(more) > len(less) for less, more in pairwise(texts))
+        assert instance.repaired[0] not in texts[0] and instance.repaired[0] in texts[1]
+        assert instance.fail_to_pass[0] in texts[3]
+
+
+def test_an_unknown_tree_says_how_to_fetch_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBENCH_CACHE", str(tmp_path))
+    with pytest.raises(PrerequisiteError, match=r"envs build swe --package toolz==1\.2\.0"):
+        read_tree("toolz-1.2.0")
+    with pytest.raises(UsageError, match="no name"):
+        read_tree("../../etc")
+
+
+def archive(path: Path, **files: bytes) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("p-1/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    return path
+
+
+def test_only_regular_files_come_out_of_an_archive(tmp_path: Path) -> None:
+    path = archive(tmp_path / "p.tar.gz", **{"p-1/m.py": b"x", "p-1/p.egg-info/SOURCES.txt": b"", "p-1/m.pyc": b""})
+    assert read_archive(path) == {"m.py": b"x"}
+
+
+def test_an_archive_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="leave it"):
+        read_archive(archive(tmp_path / "p.tar.gz", **{"p-1/../../m.py": b"x"}))
+    (tmp_path / "q.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(UsageError, match="cannot be unpacked"):
+        read_archive(tmp_path / "q.tar.gz")
+
+
+def test_an_instance_without_tests_has_no_files() -> None:
+    assert Instance("i", "r", (), ()).test_files == []
