@@ -38,7 +38,8 @@ class DockerSandbox(Jail):
     def __init__(self, image: str, limits: Limits | None = None) -> None:
         super().__init__(limits or Limits())
         self.image = image
-        self._id = ""
+        self.container = ""
+        """The container's id, once it was started."""
         self._digest = ""
         self._orders: Wire | None = None
 
@@ -58,9 +59,9 @@ class DockerSandbox(Jail):
                 labels=labels(self.limits.lifetime),
                 host_config=self._host_config(api),
             )
-            self._id = made["Id"]
-            self._orders = Wire(api.attach_socket(self._id, params={"stdin": 1, "stream": 1}))
-            api.start(self._id)
+            self.container = made["Id"]
+            self._orders = Wire(api.attach_socket(self.container, params={"stdin": 1, "stream": 1}))
+            api.start(self.container)
         self._order(f"{WARDEN}\0", end="")
 
     def _host_config(self, api: "docker.APIClient") -> dict[str, Any]:
@@ -93,7 +94,7 @@ class DockerSandbox(Jail):
         api = engine()
         with asking("opening a shell in the container"):
             made = api.exec_create(
-                self._id, [*BASH, folder], stdin=True, user=self.limits.user, environment=ENVIRONMENT
+                self.container, [*BASH, folder], stdin=True, user=self.limits.user, environment=ENVIRONMENT
             )
             return Frames(api.exec_start(made["Id"], socket=True))
 
@@ -107,14 +108,14 @@ class DockerSandbox(Jail):
     def _destroy(self) -> None:
         if self._orders is not None:
             self._orders.close()
-        if self._id:
+        if self.container:
             with contextlib.suppress(AgentBenchError):
-                remove(self._id)
+                remove(self.container)
 
     def _why_dead(self) -> str:
         try:
             with asking("looking at the container"):
-                state = engine().inspect_container(self._id)["State"]
+                state = engine().inspect_container(self.container)["State"]
         except AgentBenchError as error:
             return str(error)
         memory = ", out of memory" if state["OOMKilled"] else ""

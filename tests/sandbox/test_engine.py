@@ -155,7 +155,7 @@ def test_a_full_engine_is_found_before_the_run(image: str, monkeypatch: pytest.M
 
 def test_a_container_that_was_killed_is_an_infrastructure_failure(image: str) -> None:
     with DockerSandbox(image, SMALL) as sandbox:
-        engine.engine().kill(sandbox._id)
+        engine.engine().kill(sandbox.container)
         with pytest.raises(Failure) as caught:
             ask_often(sandbox)
     assert caught.value.cause == "sandbox"
