@@ -102,17 +102,15 @@ def test_a_killed_runner_takes_its_sandbox_along(kind: str, request: pytest.Fixt
 
 def test_the_reaper_takes_what_nobody_can_need_and_nothing_else(image: str) -> None:
     api = engine.engine()
-    dead = subprocess.run(["true"], check=True) and owner().replace(f"+{os.getpid()}+", "+999999999+")
+    dead = owner().replace(f"+{os.getpid()}+", "+999999999+")
     marks = engine.labels(600)
-    made = {
-        name: api.create_container(image, ["true"], labels=marks | extra)["Id"]
-        for name, extra in {
-            "orphan": {engine.OWNER: dead},
-            "expired": {engine.EXPIRES: str(int(time.time()) - 1)},
-            "ours": {},
-            "of another machine": {engine.OWNER: "elsewhere+1+1"},
-        }.items()
+    kinds: dict[str, dict[str, str]] = {
+        "orphan": {engine.OWNER: dead},
+        "expired": {engine.EXPIRES: str(int(time.time()) - 1)},
+        "ours": {},
+        "of another machine": {engine.OWNER: "elsewhere+1+1"},
     }
+    made = {name: api.create_container(image, ["true"], labels=marks | kind)["Id"] for name, kind in kinds.items()}
     try:
         gone = {each.id for each in engine.cleanup()}
         assert {made["orphan"], made["expired"]} <= gone
