@@ -70,7 +70,7 @@ ENTRY = EnvEntry(
         "z8-simple-dense": _z8("simple", 50, rewards="dense"),
         "z8-treasure-5": _z8("treasure", 30, level=5),
         "z8-coin-5": _z8("coin", 25, level=5),
-        "z8-cooking-2": _z8("cooking", 50, ingredients=2, skills="open+cook+cut"),
+        "z8-cooking-2": _z8("cooking", 50, rooms=1, ingredients=2, skills="open+cook+cut"),
     },
     licence="Apache-2.0",
     source="TextWorld 1.7.0 (Côté et al., 2018, arXiv 1806.11532); own code",

@@ -63,6 +63,15 @@ CHALLENGES: Final = {
 }
 """Our names of the families, which the native engine has too, and those of `tw-make`."""
 
+MOST_COIN_ROOMS: Final = 100
+
+COIN_LEVELS: Final = ("1 to 100", "101 to 150", "or 201 to 233")
+"""The levels of `coin` that have no more rooms."""
+
+COOKING_ROOMS: Final = (1, 6, 9, 12)
+
+MOST_INGREDIENTS: Final = 5
+
 GOALS: Final = ("none", "brief", "detailed")
 
 
@@ -74,7 +83,7 @@ class GenuineEnv(Env):
         rooms, objects: Size of the world (`custom`); rooms also of `cooking`: 1, 6, 9 or 12.
         length, breadth: Steps and branches of the quest (`custom`); `tw-make` draws the breadth if it is None.
         rewards: `dense`, `balanced` or `sparse` (`simple`).
-        level: 1 to 30 (`treasure`) or 1 to 300 (`coin`).
+        level: 1 to 30 (`treasure`) or 1 to 300 (`coin`), of which TextWorld makes those of up to 100 rooms.
         ingredients, skills: Of `cooking`: ingredients to find, and any of `open`, `cook`, `cut`, `drop`, joined by `+`.
         goal: How much of the objective the agent is told.
         show_admissible: Append the possible commands to every observation.
@@ -108,6 +117,21 @@ class GenuineEnv(Env):
         _require(family in CHALLENGES, "family", family, CHALLENGES)
         _require(goal in GOALS, "goal", goal, GOALS)
         _require(split in SPLITS, "split", split, SPLITS)
+        if family == "treasure":
+            _require(1 <= level <= 30, "level", level, ("1 to 30",))
+        elif family == "coin":
+            _require(1 <= coin_rooms(level) <= MOST_COIN_ROOMS, "level", level, COIN_LEVELS)
+        elif family == "cooking":
+            _require(rooms in COOKING_ROOMS, "rooms", rooms, map(str, COOKING_ROOMS))
+            _require(1 <= ingredients <= MOST_INGREDIENTS, "ingredients", ingredients, (f"1 to {MOST_INGREDIENTS}",))
+        elif family == "custom":
+            for name, size in (
+                ("rooms", rooms),
+                ("objects", objects),
+                ("length", length),
+                ("breadth", 1 if breadth is None else breadth),
+            ):
+                _require(size >= 1, name, size, ("at least 1",))
         settings: dict[str, dict[str, Any]] = {
             "custom": {"world_size": rooms, "nb_objects": objects, "quest_length": length, "quest_breadth": breadth},
             "simple": {"rewards": rewards},
@@ -216,6 +240,11 @@ class GenuineEnv(Env):
     def close(self) -> None:
         """End the session; its process serves the next one."""
         self._session.close()
+
+
+def coin_rooms(level: int) -> int:
+    """Return how many rooms a level of `coin` has: its way, and none, one or two dead ends beside each of them."""
+    return (1 + (level - 1) // 100) * (1 + (level - 1) % 100) if 1 <= level <= 300 else 0
 
 
 def clean(text: str) -> str:

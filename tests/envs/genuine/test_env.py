@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agentbench_envs.textworld import genuine
@@ -242,6 +243,30 @@ def test_an_interpreter_without_textworld_is_named(tmp_path: Path) -> None:
 def test_an_argument_out_of_range_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=f"found {next(iter(wrong))} '{next(iter(wrong.values()))}', expected"):
         GenuineEnv(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "value"),
+    [
+        ("coin", "level", 0), ("coin", "level", 151), ("coin", "level", 234), ("coin", "level", 301),
+        ("treasure", "level", 31), ("cooking", "rooms", 2), ("cooking", "ingredients", 6), ("custom", "rooms", 0),
+        ("custom", "objects", 0), ("custom", "length", 0), ("custom", "breadth", 0),
+    ],
+)  # fmt: skip
+def test_what_tw_make_would_refuse_is_refused_before_any_episode(family: Any, name: str, value: int) -> None:
+    sizes: dict[str, Any] = {"rooms": 1, name: value}
+    with pytest.raises(UsageError, match=f"found {name} {value}, expected"):
+        GenuineEnv(family=family, **sizes)
+
+
+@TEXTWORLD
+@pytest.mark.parametrize("variant", [name for name in environments()["textworld"].variants if name.startswith("z8-")])
+def test_every_genuine_variant_is_won_by_its_oracle(variant: str) -> None:
+    env = make(f"textworld/{variant}", split="test")
+    env.reset(seed=3)
+    steps = [env.step(command) for command in env.oracle()]
+    assert steps[-1].terminated and steps[-1].info["success"]
+    env.close()
 
 
 @TEXTWORLD
