@@ -27,7 +27,7 @@ KEPT: Final = FIXED | {"SKIPPED"}
 TESTS_FAILED: Final = 1
 """pytest's exit code when all ran and some failed."""
 
-_LINE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL)\s+(\S+)", re.MULTILINE)
+_LINE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL)[ \t]+(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ assignments, loops, bodies. Whether a mutant fails any test is for the tests to 
 
 import ast
 import difflib
+import functools
 import io
 import re
 from collections.abc import Iterator, Mapping
@@ -68,12 +69,13 @@ class Mutant(NamedTuple):
     """The reverse: the gold patch."""
 
 
-def mutations(source: str, file: str) -> list[Mutation]:
+@functools.lru_cache(maxsize=256)
+def mutations(source: str, file: str) -> tuple[Mutation, ...]:
     """Return every mutation of a Python file, in order of place; a file that is no Python has none."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return []
+        return ()
     lines = _line_starts(source)
     data = source.encode()
     found = []
@@ -81,7 +83,7 @@ def mutations(source: str, file: str) -> list[Mutation]:
         for kind, start, end, text in _Finder(data, lines).changes(function):
             if _differs(data, start, end, text, tree):
                 found.append(Mutation(kind, file, function.name, start, end, text))
-    return sorted(set(found), key=lambda mutation: mutation[3:])
+    return tuple(sorted(set(found), key=lambda mutation: mutation[3:]))
 
 
 def mutate(tree: Mapping[str, str], recipe: Recipe, rng: np.random.Generator) -> Mutant | None:
@@ -121,7 +123,7 @@ def diff(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-def _choose(places: dict[str, list[Mutation]], recipe: Recipe, rng: np.random.Generator) -> tuple[Mutation, ...]:
+def _choose(places: dict[str, tuple[Mutation, ...]], recipe: Recipe, rng: np.random.Generator) -> tuple[Mutation, ...]:
     def of(file: str) -> list[Mutation]:
         return [one for one in places[file] if (one.kind == BODY) == (recipe == "body")]
 

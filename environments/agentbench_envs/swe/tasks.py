@@ -38,7 +38,8 @@ MOST_BYTES: Final = 64 * 2**20
 Tree = Mapping[str, bytes]
 """A repository: content by path."""
 
-_NOT_SOURCE = re.compile(r"(^|/)(\.git|__pycache__|[^/]*\.egg-info)(/|$)|\.py[co]$")
+_NOT_SOURCE = re.compile(r"(^|/)(\.git|__pycache__)(/|$)|\.py[co]$")
+"""What is left out of a tree; `.egg-info` stays, for it is how an uninstalled package knows its version."""
 _PATCHED = re.compile(r"^(?:---|\+\+\+) [ab]/(.+?)\s*$", re.MULTILINE)
 
 

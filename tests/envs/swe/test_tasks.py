@@ -129,7 +129,7 @@ def archive(path: Path, **files: bytes) -> Path:
 
 
 def test_only_regular_files_come_out_of_an_archive(tmp_path: Path) -> None:
-    path = archive(tmp_path / "p.tar.gz", **{"p-1/m.py": b"x", "p-1/p.egg-info/SOURCES.txt": b"", "p-1/m.pyc": b""})
+    path = archive(tmp_path / "p.tar.gz", **{"p-1/m.py": b"x", "p-1/__pycache__/m.txt": b"", "p-1/m.pyc": b""})
     assert read_archive(path) == {"m.py": b"x"}
 
 
