@@ -260,6 +260,7 @@ def test_what_tw_make_would_refuse_is_refused_before_any_episode(family: Any, na
 
 
 @TEXTWORLD
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in environments()["textworld"].variants if name.startswith("z8-")])
 def test_every_genuine_variant_is_won_by_its_oracle(variant: str) -> None:
     env = make(f"textworld/{variant}", split="test")
