@@ -67,7 +67,7 @@ def engine() -> Iterator[None]:
 
 @pytest.fixture
 def env() -> Iterator[SweEnv]:
-    made = SweEnv(library="formula", split="all", command_seconds=5, test_seconds=60)
+    made = SweEnv(library="formula", split="all", command_seconds=5, test_seconds=30)
     yield made
     made.close()
 
@@ -106,7 +106,7 @@ def test_the_agent_sees_no_hidden_test_and_no_history(env: SweEnv) -> None:
     hidden = env.instance.withheld
     found = env.step(bash(f"ls {' '.join(hidden)}; git log --oneline --all | wc -l; git fsck --lost-found"))
     assert f"cannot access '{hidden[0]}'" in found.observation
-    assert "\n1\n" in found.observation and "dangling" not in found.observation
+    assert found.observation.split("\n")[-1] == "1", "more than one commit, or something that no commit holds"
 
 
 def test_tools_do_what_they_say(env: SweEnv) -> None:

@@ -75,7 +75,7 @@ def test_an_honest_report_is_believed_and_hides_the_canaries() -> None:
         ([HONEST[0], HONEST[1], ["", 1, ""]], 1, "absent"),
         ([HONEST[0], *HONEST], 1, "twice"),
         ([["t.py::a", "PASSED"]], 1, "damaged"),
-        ([7], 1, "damaged"),
+        ([[7]], 1, "damaged"),
     ],
 )
 def test_a_report_that_no_honest_run_writes_is_not_believed(rows: list[Any], exit_code: int, reason: str) -> None:
