@@ -68,8 +68,10 @@ class RemoteEnv(Env):
         return name
 
     def random_action(self) -> str:
-        """Return a random action of its own."""
-        return str(self._call("random_action"))
+        """Return a random action of its own, drawn there from our `action_random`, which moves on."""
+        action, state = self._call("random_action", state=self.action_random.bit_generator.state)
+        self.action_random.bit_generator.state = state
+        return str(action)
 
     def snapshot(self) -> bytes:
         """Return its snapshot."""
@@ -110,11 +112,18 @@ def _methods(resolved: Resolved, env: Env) -> Methods:
         "step": env.step,
         "oracle": env.oracle,
         "content": env.content,
-        "random_action": env.random_action,
+        "random_action": lambda state: _draw_action(env, state),
         "snapshot": env.snapshot,
         "restore": env.restore,
         "close": env.close,
     }
+
+
+def _draw_action(env: Env, state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Draw an action from a generator in this state; return it with the generator's next state."""
+    env.action_random.bit_generator.state = state
+    action = env.random_action()
+    return action, dict(env.action_random.bit_generator.state)
 
 
 def processes_of(name: str, command: Sequence[str] = (), *, sessions: int = 16) -> Processes:
