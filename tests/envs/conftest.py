@@ -1,4 +1,4 @@
-"""What variants need and a clean clone does not have: data of ALFWorld, an interpreter with the genuine TextWorld."""
+"""What variants need and a clean clone lacks: ALFWorld's data, the genuine TextWorld, an image for SWE tasks."""
 
 import fcntl
 import os
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentbench.remote.interpreter import missing, variable
+from agentbench.sandbox import images
+from agentbench.sandbox.engine import missing_engine
 from tests.envs.alfworld.games import write_games
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +47,23 @@ def textworld_where_it_is_needed(request: pytest.FixtureRequest) -> None:
     callspec = getattr(request.node, "callspec", None)
     if callspec is not None and "textworld/z8" in str(callspec.params.get("name", "")):
         request.getfixturevalue("genuine_textworld")
+
+
+@pytest.fixture(scope="session")
+def swe_image() -> None:
+    """The image in which the commands of SWE tasks run."""
+    problem = missing_engine()
+    if problem:
+        pytest.skip(problem)
+    images.build("swe")
+
+
+@pytest.fixture(autouse=True)
+def swe_image_where_it_is_needed(request: pytest.FixtureRequest) -> None:
+    """Variants of the SWE environment find their image, whichever test plays them."""
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and str(callspec.params.get("name", "")).startswith("swe/"):
+        request.getfixturevalue("swe_image")
 
 
 def _textworld() -> Path:

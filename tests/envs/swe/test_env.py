@@ -57,7 +57,7 @@ FLOORS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def engine() -> Iterator[None]:
+def engine(swe_image: None) -> Iterator[None]:
     check_needs(resolve("swe"))
     before = {each.id for each in sandboxes()}
     yield
