@@ -26,7 +26,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "eval": Verb("eval:eval_", "Evaluate a policy on an environment: resumable, reproducible, with error bars."),
-    "play": Verb("play:play", "Play an environment yourself, in the terminal or a browser."),
+    "play": Verb("play:play", "Play an environment yourself, in the terminal or, where it has pages, in your browser."),
     "train": Verb("train:train", "Train a policy by a recipe; the run can be killed and resumed."),
     "report": Verb("report:report", "Write one self-contained HTML page about runs, with Markdown and figures."),
     "leaderboard": Verb("leaderboard:app", "Rows that anybody can check, and the tables made from them."),

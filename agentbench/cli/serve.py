@@ -12,7 +12,10 @@ def serve(
     site: Annotated[bool, typer.Option("--site", help="Show its pages to people, on this machine.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the site; 0 takes a free one.")] = 0,
 ) -> None:
-    """Serve an environment to another process, which chooses variant, split and arguments; or its site to people."""
+    """Serve an environment to another process, or its site to people.
+
+    The other process chooses variant, split and arguments.
+    """
     from agentbench.cli.console import say
     from agentbench.core.errors import PrerequisiteError, UsageError
     from agentbench.core.registry import resolve, site_of

@@ -9,6 +9,7 @@ on where it stopped. This is the study of complexity of "A Practitioner's Guide 
 """
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from agentbench.rollout.launch import check_needs
 
 WILD = ("*", "?", "[", ",")
 """What makes a grid of a name."""
+_PART = re.compile(r"([\w-]+(/.*)?|.*\.py.*)?")
+"""What may be part of a grid; anything else is no name of an environment, and is told so as a whole."""
 
 
 class Cell(NamedTuple):
@@ -38,7 +41,7 @@ class Cell(NamedTuple):
 
 def is_grid(env: str) -> bool:
     """Tell whether a name stands for several environments."""
-    return any(mark in env for mark in WILD)
+    return any(mark in env for mark in WILD) and all(_PART.fullmatch(part.strip()) for part in env.split(","))
 
 
 def expand(env: str) -> list[str]:
@@ -55,7 +58,7 @@ def expand(env: str) -> list[str]:
 
 def _expand(part: str) -> Iterator[str]:
     base, slash, rest = part.partition("/")
-    if not slash or ".py" in part or not is_grid(rest):
+    if not slash or ".py" in part or not any(mark in rest for mark in WILD):
         resolved = resolve(part)
         yield f"{part.partition('.py')[0]}.py/{resolved.variant}:{resolved.split}" if ".py" in part else _name(part)
         return
