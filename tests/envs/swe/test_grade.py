@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 RESOLVED = {"RESOLVED_FULL": "full", "RESOLVED_PARTIAL": "partial", "RESOLVED_NO": "no"}
 CANARIES = Canaries("c.py::good", "c.py::bad")
-HONEST: list[list[Any]] = [["t.py::a", "PASSED", ""], ["c.py::good", "PASSED", ""], ["c.py::bad", "FAILED", "assert False"], ["", 1, ""]]
+HONEST: list[list[Any]] = [
+    ["t.py::a", "PASSED", ""],
+    ["c.py::good", "PASSED", ""],
+    ["c.py::bad", "FAILED", "assert False"],
+    ["", 1, ""],
+]
 
 outcomes = st.sampled_from(["PASSED", "FAILED", "ERROR", "SKIPPED", "XFAIL", "XPASS"])
 
