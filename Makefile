@@ -34,10 +34,11 @@ lint: $(VENV)/.installed-dev ## format, lint, floors, types
 	$(BIN)/mypy
 
 check: lint ## before every commit: lint and the fast tests, about a minute
-	$(PYTEST) -q -n $(WORKERS) -m "not slow"
+	$(PYTEST) -q -n $(WORKERS) -m "not slow and not alone"
 
 test: $(VENV)/.installed-dev ## every test, the slow ones too
-	$(PYTEST) -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone"
+	$(PYTEST) -m alone
 
 bench: $(VENV)/.installed-dev ## measure speed; JSON in .bench/ and a table
 	$(BIN)/python -m tests.benchmarks

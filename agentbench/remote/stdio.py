@@ -67,7 +67,8 @@ class Process:
     ) -> None:
         self.title = title
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
-        self._waiting: dict[int | None, Future[Any]] = {None: Future()}
+        greeting: Future[Any] = Future()
+        self._waiting: dict[int | None, Future[Any]] = {None: greeting}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._writing = threading.RLock()
@@ -78,7 +79,7 @@ class Process:
         self._errors = threading.Thread(target=self._read_errors, name=f"agentbench-errors-{title}", daemon=True)
         self._errors.start()
         threading.Thread(target=self._read_answers, name=f"agentbench-answers-{title}", daemon=True).start()
-        self.hello: dict[str, Any] = self._result(self._waiting[None], "starting", seconds)
+        self.hello: dict[str, Any] = self._result(greeting, "starting", seconds)
         """What the process said of itself when it was ready."""
         if self.hello["protocol"] != VERSION:
             self.kill("speaks another protocol")

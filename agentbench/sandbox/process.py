@@ -177,6 +177,9 @@ def jail_command(limits: Limits, readable: Sequence[str], bound: dict[str, str],
     command += ["--proc", "/proc", "--dev", "/dev"]
     for folder, size in {WORKSPACE: limits.disk, "/tmp": max(1, limits.disk // 4), "/dev/shm": 16}.items():
         command += ["--size", str(size * 2**20), "--tmpfs", folder]
+    for path in readable:
+        if Path(path).is_relative_to("/tmp"):  # what was mounted there lies below the new /tmp
+            command += ["--ro-bind-try", path, path]
     for there, here in bound.items():
         command += ["--bind", there, here]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE]

@@ -15,6 +15,7 @@ from agentbench.core.errors import UsageError
 from agentbench.core.registry import EnvEntry, Variant, environments, make, resolve
 from agentbench.core.rewards import RewardSpec
 from agentbench.testing import EchoEnv
+from tests.envs.conftest import alfworld_data as alfworld_data
 
 FILE = """
 from dataclasses import replace

@@ -19,7 +19,7 @@ from agentbench.sandbox.docker import DockerSandbox
 from agentbench.sandbox.jail import Jail
 from tests.sandbox.conftest import Make
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SMALL = Limits(memory=160, processes=48, disk=32, lifetime=300)
 

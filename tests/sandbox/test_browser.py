@@ -17,7 +17,7 @@ from agentbench.core.errors import Failure
 from agentbench.sandbox import browser as module
 from agentbench.sandbox.browser import Browser, processes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 HTML = """<!doctype html><html lang="en"><title>Home</title><body style="height: 4000px">
 <a id="out" href="http://example.invalid/away">away</a> <a id="in" href="{site}next">next</a>

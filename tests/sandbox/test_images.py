@@ -16,7 +16,7 @@ from agentbench.evaluate.evaluate import evaluate
 from agentbench.rollout.place import Kind, Place
 from agentbench.sandbox import engine, images
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def test_every_environment_has_a_dockerfile_and_every_dockerfile_is_known() -> None:

@@ -21,7 +21,7 @@ from agentbench.sandbox.pool import Pool
 from agentbench.sandbox.process import ProcessSandbox, stale_folders
 from tests.sandbox.conftest import Make
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SMALL = Limits(memory=160, processes=48, disk=32, lifetime=600)
 
