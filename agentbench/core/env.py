@@ -22,6 +22,7 @@ Keys of `info`, all optional but `valid`:
     anchor      str                the state without history, equal for equal states
     goal        str                what the agent is asked to do
     image       bytes              a PNG, only on request
+    sandbox     dict[str, Any]     at reset: what isolation the episode's sandbox gives, for its record
 
 Timings and whatever else is not part of the observation go there too.
 """

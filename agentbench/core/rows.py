@@ -1,11 +1,12 @@
 """The row of an attempt in episodes.jsonl: what is known of an episode without opening its trajectory."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from agentbench.core.errors import IntegrityError
-from agentbench.core.types import Trajectory
+from agentbench.core.types import Trajectory, Turn
 
 _SAYS: Mapping[str, Any] = {
     **dict.fromkeys(("key", "task", "end", "hash", "shard"), str),
@@ -14,8 +15,13 @@ _SAYS: Mapping[str, Any] = {
     "scored": bool,
     "success": bool | None,
     "failure": dict | None,
+    "terms": dict,
+    "sandbox": dict | None,
 }
 """What every row says, and of which kind it is."""
+
+_NEW: Final = ("terms", "sandbox")
+"""What rows of earlier versions do not say."""
 
 
 def row_of(trajectory: Trajectory) -> dict[str, Any]:
@@ -30,6 +36,7 @@ def row_of(trajectory: Trajectory) -> dict[str, Any]:
         "scored": trajectory.scored,
         "success": trajectory.success,
         "reward": trajectory.total_reward,
+        "terms": _totals(turns),
         "turns": len(turns),
         "invalid": sum(not turn.valid for turn in turns),
         "tokens": sum(turn.reply.n_tokens for turn in turns),
@@ -37,8 +44,18 @@ def row_of(trajectory: Trajectory) -> dict[str, Any]:
         "env_seconds": sum(turn.env_seconds for turn in turns),
         "policy_seconds": sum(turn.policy_seconds for turn in turns),
         "failure": trajectory.failure,
+        "sandbox": trajectory.sandbox,
         "hash": trajectory.head_hash,
     }
+
+
+def _totals(turns: Sequence[Turn]) -> dict[str, float]:
+    """Add each raw term up over an episode."""
+    totals: dict[str, float] = defaultdict(float)
+    for turn in turns:
+        for name, value in turn.terms.items():
+            totals[name] += value
+    return dict(sorted(totals.items()))
 
 
 def require_row(place: str, row: Mapping[str, Any]) -> None:
@@ -52,10 +69,14 @@ def require_row(place: str, row: Mapping[str, Any]) -> None:
         IntegrityError: Something is missing, of another kind, or no finite number.
     """
     for name, kind in _SAYS.items():
-        if name not in row:
+        if name not in row and name not in _NEW:
             raise IntegrityError(f"{place} lacks {name!r}")
-        value = row[name]
-        strange = isinstance(value, float) and not math.isfinite(value)
-        nameless = isinstance(value, dict) and "cause" not in value
-        if strange or nameless or not isinstance(value, kind):
+        if name in row and not (isinstance(row[name], kind) and _could_be_true(name, row[name])):
             raise IntegrityError(f"{place} has no {name} that could be true")
+
+
+def _could_be_true(name: str, value: Any) -> bool:
+    if name == "failure" and value is not None:
+        return "cause" in value
+    numbers = value.values() if name == "terms" else [value] if isinstance(value, float) else []
+    return all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)

@@ -120,6 +120,8 @@ class Trajectory:
     """None where the environment cannot tell, or nothing was scored."""
     failure: dict[str, str] | None = None
     """`cause` and `message` of an infrastructure failure."""
+    sandbox: dict[str, Any] | None = None
+    """What isolation it was played under: kind, image, digest, limits, network; None where there was none."""
     end: End = "cancelled"
 
     @property

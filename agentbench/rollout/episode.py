@@ -60,12 +60,14 @@ async def run_episode(planned: Planned, setting: Setting, policy: Policy, seat: 
     """
     resolved = setting.resolved
     trajectory = Trajectory(resolved.id, resolved.split, planned.task, planned.seed, planned.trial, retry)
+    trajectory.sandbox = (setting.place.record or None) if setting.place else None
     clock = _Clock(setting.limits.max_seconds)
     try:
         with boundary("environment"):
             env = await seat.start()
             observation, info = await clock.wait_for_env(seat, env.reset, seed=planned.seed)
             _look(trajectory, observation, info)
+            trajectory.sandbox = info.get("sandbox", trajectory.sandbox)
         conversation = Conversation(resolved.instructions, setting.context)
         async with _session(policy, planned, setting, env, seat) as session:
             table = _Table(env, seat, session, conversation, clock)

@@ -24,7 +24,7 @@ words = st.text(st.characters(exclude_categories=()), max_size=40).filter(
     # JSON has one form for a pair of surrogates and for the character that it stands for.
     lambda text: text == text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 )
-numbers = st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.floats(-1e300, 1e300)  # Sums of four of them are finite.
 ids = st.lists(st.integers(0, 2**31), max_size=4).map(tuple)
 many = st.lists(numbers, max_size=4).map(tuple)
 replies = st.builds(
@@ -112,6 +112,28 @@ def test_every_trajectory_comes_back_as_it_went_in(tmp_path: Path, written: list
         rows = [writer.append(replace(PLANNED, key=str(k)), trajectory) for k, trajectory in enumerate(written)]
     assert run.rows() == json.loads(json.dumps(rows))
     assert [run.trajectory(row) for row in run.rows()] == written
+
+
+def test_a_row_adds_up_each_term_and_names_the_sandbox(run: RunDirectory) -> None:
+    trajectory = example(0.5, 1.0, -2.0)
+    trajectory.turns[0].terms["once"] = 1.0
+    trajectory.sandbox = {"kind": "docker", "digest": "sha256:1", "network": "none"}
+    with run.writing() as writer:
+        row = writer.append(PLANNED, chained(trajectory))
+    assert run.rows()[0]["terms"] == {"once": 1.0, "r": -0.5}
+    assert run.rows()[0]["sandbox"] == run.trajectory(row).sandbox == trajectory.sandbox
+
+
+@pytest.mark.parametrize("terms", [None, [1.0], {"r": "much"}, {"r": math.nan}, {"r": None}])
+def test_a_row_whose_terms_are_no_numbers_is_damage(run: RunDirectory, terms: Any) -> None:
+    with run.writing() as writer:
+        row = writer.append(PLANNED, example())
+    path = run.path / "episodes.jsonl"
+    path.write_text(json.dumps({**row, "terms": terms}) + "\n")
+    with pytest.raises(IntegrityError, match="has no terms that could be true"):
+        run.rows()
+    path.write_text(json.dumps({name: value for name, value in row.items() if name != "terms"}) + "\n")
+    assert run.rows()[0]["reward"] == 3.0, "earlier versions wrote no terms"
 
 
 def test_strange_numbers_come_back_too(run: RunDirectory) -> None:

@@ -22,6 +22,7 @@ from agentbench.rollout.context import ContextSpec
 from agentbench.rollout.episode import Setting, run_episode
 from agentbench.rollout.launch import Seats
 from agentbench.rollout.limits import Limits
+from agentbench.rollout.place import Place
 from agentbench.testing import BANDIT, ECHO, ScriptedPolicy, resolve_fake
 
 PLANNED = Planned("key", "task", 5, 2)
@@ -126,10 +127,16 @@ def play(
     limits: Limits | None = None,
     context: ContextSpec | None = None,
     sampling: Sampling | None = None,
+    place: Place | None = None,
 ) -> Trajectory:
     chosen = resolved or resolve_fake(ECHO)
     setting = Setting(
-        chosen, limits or Limits(chosen.max_turns), sampling or Sampling(), context or ContextSpec(), seed=11
+        chosen,
+        limits or Limits(chosen.max_turns),
+        sampling or Sampling(),
+        context or ContextSpec(),
+        seed=11,
+        place=place,
     )
 
     async def run() -> Trajectory:
@@ -347,6 +354,23 @@ def test_a_cancelled_episode_closes_its_session() -> None:
 
     asyncio.run(run())
     assert policy.closed == 1
+
+
+class Contained(Stage):
+    """Says what its commands run in."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        return "go", super().reset(seed=seed, options=options)[1] | {"sandbox": {"kind": "docker", "digest": "d"}}
+
+
+def test_what_an_episode_ran_in_is_in_its_record() -> None:
+    contained = resolve_fake(replace(STAGE, entry_point=f"{__name__}:Contained"))
+    place = Place(stage())
+    assert play(scripted.nop(), stage(), place=place).sandbox is None
+    place.record = {"kind": "process", "network": "none"}
+    assert play(scripted.nop(), stage(), place=place).sandbox == place.record
+    assert play(scripted.nop(), stage("reset raises"), place=place).sandbox == place.record
+    assert play(scripted.nop(), contained).sandbox == {"kind": "docker", "digest": "d"}
 
 
 class Exclusive(Env):

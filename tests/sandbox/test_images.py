@@ -42,6 +42,7 @@ def test_the_same_seeds_give_equal_hash_chains_in_every_place(kind: Kind, image:
         chains.append(sorted(json.dumps(row).partition('"hash"')[2][:80] for row in rows))
         recorded = json.loads((run / "lock.json").read_text()).get("sandbox")
         assert (recorded or {}).get("kind") == (None if place == "none" else place)
+        assert all(row["sandbox"] == recorded for row in rows), "every episode says what it was played in"
     assert chains[0] == chains[1]
     assert len(set(chains[0])) == 6
 
