@@ -1,7 +1,7 @@
 """Makes tasks out of a working library and its tests, as many as wanted: break it, and keep what the tests notice.
 
     agentbench envs build swe --package toolz==1.2.0 --count 50 --out toolz.jsonl
-    agentbench eval --env swe/files -E tasks=toolz.jsonl ...
+    agentbench eval --env swe/list:all -E tasks=toolz.jsonl ...
 
 A mutant becomes a task if, with everything run in a sandbox without network,
 
@@ -31,6 +31,7 @@ from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.seeding import generator
 from agentbench.sandbox.base import Sandbox
 from agentbench_envs.swe.grade import KEPT
+from agentbench_envs.swe.issues import telling
 from agentbench_envs.swe.mutate import RECIPES, Mutant, Recipe, mutate
 from agentbench_envs.swe.places import open_sandbox
 from agentbench_envs.swe.repository import PROTECTED, Repository, Run
@@ -91,14 +92,15 @@ class Library:
     def __init__(self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener) -> None:
         tree = read_tree(sdist)
         self.sdist, self._opened = sdist, opened
-        self.sources = {name: content.decode() for name, content in tree.items() if _is_source(name, tree)}
-        files = list(tests) or [name for name in tree if fnmatchcase(name.rpartition("/")[2], "test_*.py")]
+        files = list(tests) or _test_files(tree)
+        self.sources = {name: text.decode() for name, text in tree.items() if _is_source(name, tree, files)}
         missing = [name for name in files if name not in tree]
         if missing or not files or not self.sources:
             what = f"no file {missing[0]}" if missing else "no tests" if not files else "nothing to break"
             raise UsageError(f"{sdist} has {what}")
+        package = re.sub(r"-[\d.]+\w*$", "", sdist)
         self._plain = Instance(
-            "", sdist, (), tuple(f"{name}::" for name in files), sdist=sdist, requires=tuple(requires)
+            "", package, (), tuple(f"{name}::" for name in files), sdist=sdist, requires=tuple(requires)
         )
         self.limit = 600.0
         first, *others = self._run(self._plain, broken=False)
@@ -113,35 +115,46 @@ class Library:
                 f"no test of {sdist} passes; look for packages that they need, and name them by --requires"
             )
 
+    def splits(self, mutant: Mutant) -> set[str]:
+        """Return the splits of what a mutant breaks."""
+        return {split_of(self.sdist, place) for place in mutant.places}
+
     def judge(self, recipe: Recipe, mutant: Mutant) -> Verdict:
         """Run the tests against a mutant."""
-        places = sorted({f"{one.file}::{one.function}" for one in mutant.mutations})
-        if len({split_of(self.sdist, place) for place in places}) > 1:
+        if len(self.splits(mutant)) > 1:
             return Verdict(None, "between splits")
         candidate = replace(
             self._plain,
             patch=mutant.fix,
             bug_patch=mutant.bug,
             strategy=" ".join([recipe, *sorted({one.kind for one in mutant.mutations})]),
-            function=" ".join(places),
+            function=" ".join(mutant.places),
         )
         first, *others = self._run(candidate, broken=True)
         if first.report.doubt:
             return Verdict(None, "loops" if "did not end" in first.report.doubt else "does not run")
+        status = first.report.status
+        failing = self._failing(status)
+        if reason := self._useless(status):
+            return Verdict(None, reason)
         if len(others) < RUNS - 1:
             return Verdict(None, "differs from run to run")
-        status = first.report.status
-        failing = {test for test in self.passing if status.get(test) in ("FAILED", "ERROR")}
-        if self.passing - status.keys():
-            return Verdict(None, "tests are missing")
-        if not failing:
-            return Verdict(None, "no effect")
-        if len(failing) > MOST_FAILING * len(self.passing):
-            return Verdict(None, "breaks everything")
         kept = tuple(sorted(test for test in self.passing - failing if status[test] in KEPT))
-        said = {test: first.report.messages.get(test, "") for test in sorted(failing)[:3]}
+        said = {test: first.report.messages.get(test, "") for test in telling(failing)}
         whole = replace(candidate, fail_to_pass=tuple(sorted(failing)), pass_to_pass=kept, failures=said)
         return Verdict(replace(whole, instance_id=f"{self.sdist}.{recipe}.{whole.content[:10]}"), "valid")
+
+    def _failing(self, status: Mapping[str, str]) -> set[str]:
+        return {test for test in self.passing if status.get(test) in ("FAILED", "ERROR")}
+
+    def _useless(self, status: Mapping[str, str]) -> str:
+        """Say why a mutant whose tests end like this is no task; empty if it may be one."""
+        failing = self._failing(status)
+        if self.passing - status.keys():
+            return "tests are missing"
+        if len(failing) > MOST_FAILING * len(self.passing):
+            return "breaks everything"
+        return "" if failing else "no effect"
 
     def _run(self, instance: Instance, *, broken: bool) -> list[Run]:
         """Run the tests until they were run often enough, are no use, or say something else than before."""
@@ -154,7 +167,7 @@ class Library:
                 if runs and run.report.status != runs[0].report.status:
                     break
                 runs.append(run)
-                if run.report.doubt:
+                if run.report.doubt or (broken and self._useless(run.report.status)):
                     break
         return runs
 
@@ -260,9 +273,20 @@ def _mutants(library: Library, seed: int, recipes: Sequence[Recipe], most: int) 
             yield recipe, mutant
 
 
-def _is_source(name: str, tree: Mapping[str, bytes]) -> bool:
+def _test_files(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the files in which pytest looks for tests, or else those that are called so."""
+    for patterns in (("test_*.py", "*_test.py"), ("test.py", "tests.py")):
+        files = [name for name in tree if any(fnmatchcase(name.rpartition("/")[2], each) for each in patterns)]
+        if files := [name for name in files if not any(fnmatchcase(name, each) for each in _NOT_BROKEN)]:
+            return files
+    return []
+
+
+def _is_source(name: str, tree: Mapping[str, bytes], tests: Sequence[str]) -> bool:
     """Tell whether a file is the library's own code."""
-    if not name.endswith(".py") or any(fnmatchcase(name, pattern) for pattern in (*PROTECTED, *_NOT_BROKEN)):
+    if not name.endswith(".py") or name in tests:
+        return False
+    if any(fnmatchcase(name, pattern) for pattern in (*PROTECTED, *_NOT_BROKEN)):
         return False
     try:
         tree[name].decode()

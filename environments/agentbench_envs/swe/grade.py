@@ -96,7 +96,7 @@ class Report(NamedTuple):
     status: dict[str, str]
     """The outcome by test; empty if it is not believed."""
     messages: dict[str, str]
-    """The first line of what went wrong, by failed test."""
+    """What went wrong, by failed test."""
     doubt: str
     """Why it is not believed; empty if it is."""
 

@@ -2,14 +2,18 @@
 
 Four levels of hint, each with everything that the one before tells:
 
-    none        what ought to hold, in the words of the tests' names, and what happens instead
+    none        what goes wrong, in the words of the tests' names, and what a user would see
     file        the files that need a change
     function    the functions
     tests       the ids of the failing tests, and the source of the first one
+
+What a user would see is pytest's explanation of a failed assertion, put into words: the call, what it gives, and what
+was expected. Nothing here looks at the bug.
 """
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, get_args
 
 from agentbench_envs.swe.tasks import Instance, Tree
@@ -18,10 +22,29 @@ Hints = Literal["none", "file", "function", "tests"]
 HINTS: Final[tuple[Hints, ...]] = get_args(Hints)
 
 SHOWN: Final = 3
-"""Failing behaviours that an issue names, and messages that it quotes."""
+"""Failing behaviours that an issue describes."""
 
 LISTED: Final = 20
 """Ids of failing tests that the last level lists."""
+
+LONGEST: Final = 160
+"""Characters of a value that an issue quotes."""
+
+_SHOULD: Final = {
+    "==": "should equal",
+    "!=": "should differ from",
+    "is": "should be",
+    "is not": "should not be",
+    "in": "should be in",
+    "not in": "should not be in",
+    "<": "should be less than",
+    "<=": "should be at most",
+    ">": "should be greater than",
+    ">=": "should be at least",
+}
+_COMPARED = re.compile(rf" ({'|'.join(sorted(map(re.escape, _SHOULD), key=len, reverse=True))}) ")
+_NUMBERED = re.compile(r"[A-Za-z_]+\d+")
+"""What pytest calls a parameter that it cannot write."""
 
 
 def write_issue(instance: Instance, tree: Tree, hints: Hints) -> str:
@@ -44,20 +67,115 @@ def write_issue(instance: Instance, tree: Tree, hints: Hints) -> str:
     return "\n\n".join(parts)
 
 
+def telling(failing: Iterable[str]) -> list[str]:
+    """Choose the failing tests that an issue describes: of each behaviour the first, then further ones."""
+    tests = sorted(failing)
+    first = {_behaviour(test): test for test in reversed(tests)}
+    chosen = sorted(first.values())
+    return [*chosen, *(test for test in tests if test not in first.values())][:SHOWN]
+
+
+def put_into_words(message: str) -> str:
+    r"""Say what a failed test saw.
+
+    Args:
+        message: pytest's, with the lines that explain it.
+
+    Example:
+        >>> put_into_words("assert 3 == 4\n +  where 3 = add(1, 2)")
+        '`add(1, 2)` gives `3`, which should equal `4`'
+    """
+    message = re.sub(r" at 0x[0-9a-f]+", "", message)
+    first, *others = message.split("\n")
+    missing = re.search(r"DID NOT RAISE (?:<class ')?([\w.]+)|^AssertionError: ([\w.]+) not raised", first)
+    if missing:
+        return f"no `{(missing[1] or missing[2]).rpartition('.')[2]}` is raised"
+    if "Regex pattern did not match" in first:
+        said = dict(line.strip().partition(": ")[::2] for line in others)
+        return f"the error says {_quoted(said.get('Actual message', ''))}"
+    claim = first.removeprefix("AssertionError: ")
+    if not claim.startswith("assert "):
+        return _of_unittest(claim)
+    sources = dict(_sources(others))
+    return _comparison(claim[7:], sources) or _bare(claim[7:], sources)
+
+
 def _story(instance: Instance) -> str:
-    behaviours = list(dict.fromkeys(_sentence(test) for test in instance.fail_to_pass))
-    shown = "\n".join(f"- {behaviour}" for behaviour in behaviours[:SHOWN])
-    more = f"\n- and {len(behaviours) - SHOWN} more" if len(behaviours) > SHOWN else ""
-    said = [message for message in dict.fromkeys(instance.failures.values()) if message][:SHOWN]
-    instead = "\n\nWhat happens instead:\n\n" + "\n".join(f"    {message}" for message in said) if said else ""
-    return f"{instance.repo} does not do what it should. These no longer hold:\n\n{shown}{more}{instead}"
+    described = [test for test in telling(instance.fail_to_pass) if test in instance.failures]
+    described = described or telling(instance.fail_to_pass)
+    cases = "\n".join(f"- {_sentence(test, instance.failures.get(test, ''))}" for test in described)
+    left = len(instance.fail_to_pass) - len(described)
+    more = f"\n\n{left} other case{'s' * (left > 1)} went wrong too." if left else ""
+    return f"{instance.repo} does not do what it should. What I found:\n\n{cases}{more}"
 
 
-def _sentence(test: str) -> str:
-    """Make words of a test's name: `t.py::TestX::test_a_power_of_two[3]` becomes `a power of two (3)`."""
-    name, _, parameters = test.rpartition("::")[2].partition("[")
-    words = " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("test")).lower().split("_")).strip()
-    return f"{words or name} ({parameters.removesuffix(']')})" if parameters else words or name
+def _sentence(test: str, message: str) -> str:
+    """Make a line of a failed test: `t.py::TestX::test_a_power[3]` becomes `x: a power (3)` and what was seen."""
+    parameters = test.rpartition("::")[2].partition("[")[2].removesuffix("]")
+    shown = "-".join(part for part in parameters.split("-") if not _NUMBERED.fullmatch(part))
+    said = put_into_words(message) if message else ""
+    return _behaviour(test) + (f" ({shown})" if shown.strip("-") else "") + (f": {said}" if said else "")
+
+
+def _behaviour(test: str) -> str:
+    """Return what a test is about, from its name and its class; a single word is told with its file."""
+    file, *classes, name = test.partition("[")[0].split("::")
+    words = _words(name.removeprefix("test"))
+    context = " ".join(
+        _words(re.sub(r"^Tests?(?=[A-Z_])|Tests?(Case)?$|TestCase$", "", part)) for part in classes
+    ).strip()
+    if not context and " " not in words:
+        context = _words(file.rpartition("/")[2].removesuffix(".py").removeprefix("test_").removesuffix("_test"))
+    return f"{context}: {words}" if context and context not in words else words or name
+
+
+def _words(name: str) -> str:
+    """Split an identifier: `LRUCacheGet_2` becomes `lru cache get 2`."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return " ".join(apart.lower().split("_")).strip()
+
+
+def _sources(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (value, expression) of pytest's lines `+  where value = expression`, of the outermost level."""
+    for line in lines:
+        found = re.match(r" \+  (?:where|and  ) (.*)", line)
+        value, equals, expression = found[1].partition(" = ") if found else ("", "", "")
+        if equals:
+            yield value, expression
+
+
+def _comparison(claim: str, sources: dict[str, str]) -> str:
+    """Say that a comparison does not hold; empty if the claim is none, or cannot be taken apart."""
+    found = list(_COMPARED.finditer(claim))
+    if len(found) != 1:
+        return ""
+    left, right = claim[: found[0].start()], claim[found[0].end() :]
+    operator = found[0][1]
+    if right in sources and left not in sources and operator in ("==", "!="):
+        left, right = right, left
+    given = f"{_quoted(sources[left])} gives {_quoted(left)}, which" if left in sources else _quoted(left)
+    return f"{given} {_SHOULD[operator]} {_quoted(right)}"
+
+
+def _bare(claim: str, sources: dict[str, str]) -> str:
+    """Say what a value is that should be true, or false after `not`; nothing where only that much is known."""
+    value = claim.removeprefix("not ")
+    if value in sources:
+        return f"{_quoted(sources[value])} gives {_quoted(value)}"
+    return "" if value in ("None", "True", "False") else f"{_quoted(claim)} should hold"
+
+
+def _of_unittest(fact: str) -> str:
+    """Say what unittest found, which is a fact and no claim, or which error was raised."""
+    if re.fullmatch(r"(None|True|False) is (not )?(true|false)", fact):
+        return ""
+    sides = fact.split(" != ")
+    return f"{_quoted(sides[0])} should equal {_quoted(sides[1])}" if len(sides) == 2 else _quoted(fact)
+
+
+def _quoted(text: str) -> str:
+    text = text.strip()
+    return f"`{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}`"
 
 
 def _tests(instance: Instance, tree: Tree) -> str:

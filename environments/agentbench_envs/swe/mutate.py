@@ -7,13 +7,14 @@ difference shows no more than a person's slip would. A *recipe* says how many ar
     files    one in each of two files          body      a whole function body is gone
 
 The kinds follow the procedural ones of SWE-smith (arXiv 2504.21798, appendix A): operators, constants, conditions,
-assignments, loops, bodies. Whether a mutant fails any test is for the tests to say (`build`).
+arguments, assignments, calls, loops, bodies. Whether a mutant fails any test is for the tests to say (`build`).
 """
 
 import ast
 import difflib
 import functools
 import io
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple, get_args
@@ -33,7 +34,9 @@ _SWAPPED: Final[dict[type[ast.AST], tuple[str, str, str]]] = {
     ast.Eq: ("change_comparison", "==", "!="),
     ast.NotEq: ("change_comparison", "!=", "=="),
     ast.In: ("change_comparison", "in", "not in"),
+    ast.NotIn: ("change_comparison", "not in", "in"),
     ast.Is: ("change_comparison", "is", "is not"),
+    ast.IsNot: ("change_comparison", "is not", "is"),
     ast.Add: ("change_operator", "+", "-"),
     ast.Sub: ("change_operator", "-", "+"),
     ast.Mult: ("change_operator", "*", "+"),
@@ -45,6 +48,19 @@ _SWAPPED: Final[dict[type[ast.AST], tuple[str, str, str]]] = {
 }
 """Kind, what stands there, and what is put there, by the operator's class."""
 
+_OPPOSITE: Final[dict[type[ast.AST], tuple[str, str]]] = {
+    ast.Lt: ("<", ">="),
+    ast.LtE: ("<=", ">"),
+    ast.Gt: (">", "<="),
+    ast.GtE: (">=", "<"),
+}
+"""Comparisons whose swap above is not their negation: what stands there, and what negates it."""
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Change = tuple[str, int, int, str]
+"""Kind, start, end and text of a mutation."""
+
 
 class Mutation(NamedTuple):
     """One change to one file."""
@@ -52,7 +68,7 @@ class Mutation(NamedTuple):
     kind: str
     file: str
     function: str
-    """The innermost function that it lies in."""
+    """The outermost function that it lies in: whatever breaks a function breaks what is defined in it."""
     start: int
     """Offsets of the replaced stretch, in bytes of UTF-8."""
     end: int
@@ -68,6 +84,11 @@ class Mutant(NamedTuple):
     fix: str
     """The reverse: the gold patch."""
 
+    @property
+    def places(self) -> list[str]:
+        """The broken functions, as `file::function`."""
+        return sorted({f"{one.file}::{one.function}" for one in self.mutations})
+
 
 @functools.lru_cache(maxsize=256)
 def mutations(source: str, file: str) -> tuple[Mutation, ...]:
@@ -76,14 +97,13 @@ def mutations(source: str, file: str) -> tuple[Mutation, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return ()
-    lines = _line_starts(source)
-    data = source.encode()
-    found = []
-    for function in _functions(tree):
-        for kind, start, end, text in _Finder(data, lines).changes(function):
-            if _differs(data, start, end, text, tree):
-                found.append(Mutation(kind, file, function.name, start, end, text))
-    return tuple(sorted(set(found), key=lambda mutation: mutation[3:]))
+    finder = _Finder(source.encode(), _line_starts(source))
+    found = {
+        change[1:]: Mutation(change[0], file, function.name, *change[1:])
+        for function in _functions(tree)
+        for change in finder.changes(function)
+    }
+    return tuple(found[key] for key in sorted(found))
 
 
 def mutate(tree: Mapping[str, str], recipe: Recipe, rng: np.random.Generator) -> Mutant | None:
@@ -150,10 +170,13 @@ def _apart(candidates: list[Mutation], count: int, rng: np.random.Generator) -> 
     return sorted(chosen, key=lambda one: one.start)
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def _functions(node: ast.AST) -> Iterator[Function]:
+    """Yield the outermost functions, methods among them."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        else:
+            yield from _functions(child)
 
 
 def _line_starts(source: str) -> list[int]:
@@ -161,35 +184,53 @@ def _line_starts(source: str) -> list[int]:
     return [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", source.encode()))]
 
 
-def _differs(data: bytes, start: int, end: int, text: str, tree: ast.AST) -> bool:
-    """Tell whether a change gives a program, and another one."""
-    try:
-        changed = ast.parse(data[:start] + text.encode() + data[end:])
-    except (SyntaxError, ValueError):
-        return False
-    return ast.dump(changed) != ast.dump(tree)
-
-
-Change = tuple[str, int, int, str]
-
-
 class _Finder:
-    """Finds the changes in one function; nested functions are functions of their own."""
+    """Finds the changes in one file."""
 
     def __init__(self, data: bytes, lines: list[int]) -> None:
         self._data = data
         self._lines = lines
 
-    def changes(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Change]:
+    def changes(self, function: Function) -> Iterator[Change]:
+        """Yield what can be changed in an outermost function and in those within it, and gives another program."""
+        before = self._parsed(function)
+        for inner in ast.walk(function):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                for change in self._inside(inner):
+                    after = self._parsed(function, change)
+                    if after and after != before:
+                        yield change
+
+    def _parsed(self, function: Function, change: Change | None = None) -> str:
+        """Return the tree of a function as text, with one change; empty where that is no program.
+
+        Parsing the function instead of its file is what makes large files affordable.
+        """
+        start, end = self._whole_lines(function)
+        _, first, last, text = change or ("", end, end, "")
+        source = self._data[start:first] + text.encode() + self._data[last:end]
+        try:
+            return ast.dump(ast.parse(b"if True:\n" * (function.col_offset > 0) + source))
+        except (SyntaxError, ValueError):
+            return ""
+
+    def _inside(self, function: Function) -> Iterator[Change]:
+        """Yield changes in one function, without those within it, which are functions of their own."""
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
         if len(body) > 1 or (body and not isinstance(body[0], ast.Pass | ast.Raise)):
-            yield (BODY, self._start(body[0]), self._end(body[-1]), "raise NotImplementedError")
+            yield (BODY, self._start(body[0]), self._end(body[-1]), "pass")
+        parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        other = dict(itertools.pairwise([name for name in parameters if name not in ("self", "cls")]))
         todo: list[ast.AST] = list(body)
         while todo:
             node = todo.pop()
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
             yield from self._of(node)
+            if isinstance(node, ast.Call):
+                for name in node.args:
+                    if isinstance(name, ast.Name) and name.id in other:
+                        yield ("wrong_argument", *self._span(name), other[name.id])
             todo += ast.iter_child_nodes(node)
 
     def _of(self, node: ast.AST) -> Iterator[Change]:
@@ -213,8 +254,8 @@ class _Finder:
 
     def _of_statement(self, node: ast.stmt) -> Iterator[Change]:
         match node:
-            case ast.If(test) | ast.While(test) if not isinstance(test, ast.NamedExpr):
-                yield ("invert_condition", *self._span(test), f"not ({self._text(test)})")
+            case ast.If(test) | ast.While(test):
+                yield from self._invert(test)
             case ast.Return(value) if value is not None:
                 yield ("return_nothing", self._start(node), self._end(node), "return None")
             case ast.Assign() | ast.AugAssign():
@@ -223,11 +264,28 @@ class _Finder:
                 yield ("change_loop", *self._span(node), "continue")
             case ast.Continue():
                 yield ("change_loop", *self._span(node), "break")
+            case ast.Expr(ast.Call()):
+                yield ("remove_call", *self._whole_lines(node), "")
         if isinstance(node, ast.If) and not node.orelse:
             yield ("remove_condition", *self._whole_lines(node), "")
 
     def _swap(self, operator: ast.AST, left: ast.expr, right: ast.expr) -> Iterator[Change]:
         kind, old, new = _SWAPPED.get(type(operator), ("", "", ""))
+        yield from self._replace_between(left, right, kind, old, new)
+
+    def _invert(self, test: ast.expr) -> Iterator[Change]:
+        """Negate a condition as somebody would write it; `drop_not` and `change_comparison` do the other cases."""
+        match test:
+            case ast.Compare(left, [operator], [right]):
+                old, new = _OPPOSITE.get(type(operator), ("", ""))
+                yield from self._replace_between(left, right, "invert_condition", old, new)
+            case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript():
+                yield ("invert_condition", *self._span(test), f"not {self._text(test)}")
+            case ast.BoolOp() | ast.Compare():
+                yield ("invert_condition", *self._span(test), f"not ({self._text(test)})")
+
+    def _replace_between(self, left: ast.expr, right: ast.expr, kind: str, old: str, new: str) -> Iterator[Change]:
+        """Replace the operator that stands between two expressions, of which the first may be in parentheses."""
         start, end = self._end(left), self._start(right)
         at = self._data[start:end].find(old.encode()) if old else -1
         if at >= 0:

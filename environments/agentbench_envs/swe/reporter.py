@@ -40,9 +40,9 @@ def _outcome(report: Any) -> str:
 
 
 def _message(report: Any) -> str:
-    """Return the first line of what went wrong; empty if nothing did."""
+    """Return what went wrong, and of what pytest explains about it the first lines; empty if nothing did."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message).split("\n", 1)[0][:200] if crash and report.outcome == "failed" else ""
+    return "\n".join(str(crash.message).split("\n")[:5])[:1000] if crash and report.outcome == "failed" else ""
 
 
 if __name__ == "__main__":

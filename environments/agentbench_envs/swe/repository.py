@@ -148,6 +148,8 @@ class Repository:
         options = [
             *("-q", "--color=no", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="),
             *(f"--rootdir={self.root}", "--continue-on-collection-errors"),
+            # Values in messages are whole; the pytest of a foreign image may be too old to know this.
+            *(() if self.instance.image else ("-o", "verbosity_assertions=2")),
         ]
         variables = (
             f"REPORT={report} SOURCES={self.path} HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 "

@@ -70,7 +70,7 @@ class Instance:
     function: str = ""
     """Where: `file::function`, separated by blanks."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """What the failing tests say, by id."""
+    """What some of the failing tests say, by id: pytest's message with the lines that explain it."""
     requires: tuple[str, ...] = ()
     """Wheels that the tests need beside pytest, as `name==version`."""
 
@@ -98,8 +98,11 @@ class Instance:
 
     @property
     def split(self) -> str:
-        """80 % train, 10 % valid, 10 % test, the same for all bugs in a function."""
-        return split_of(self.sdist or self.repo, self.function or self.instance_id)
+        """80 % train, 10 % valid, 10 % test, the same for all bugs in a function.
+
+        A bug in several functions goes where the first belongs; `build` makes none between splits.
+        """
+        return split_of(self.sdist or self.repo, (self.function or self.instance_id).partition(" ")[0])
 
     def to_json(self) -> dict[str, Any]:
         """Write the task in the schema that `load` reads, without what is empty."""

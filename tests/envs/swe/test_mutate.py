@@ -14,6 +14,7 @@ def f(x, y):
     total = x + y  # é before it
     if not x and y < 3:
         total = g(y, x)
+    print(total)
     return total
 
 
@@ -35,8 +36,9 @@ def kinds(source: str) -> dict[str, str]:
         ("drop_not", "    if x and y < 3:"),
         ("invert_condition", "    if not (not x and y < 3):"),
         ("swap_arguments", "        total = g(x, y)"),
+        ("wrong_argument", "        total = g(y, y)"),
         ("return_nothing", "    return None"),
-        (BODY, "    raise NotImplementedError"),
+        (BODY, "    pass"),
     ],
 )
 def test_every_kind_changes_what_it_says(kind: str, line: str) -> None:
@@ -49,7 +51,36 @@ def test_what_is_removed_leaves_no_trace() -> None:
     found = kinds(SOURCE)
     assert "total = x + y" not in found["remove_assignment"]
     assert "if not x" not in found["remove_condition"]
-    assert "pass" not in found["remove_assignment"] + found["remove_condition"]
+    assert "print" not in found["remove_call"]
+    assert "pass" not in found["remove_assignment"] + found["remove_condition"] + found["remove_call"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x < y", "x >= y"),
+        ("(x) <= (y)", "(x) > (y)"),
+        ("x", "not x"),
+        ("x.y(1)", "not x.y(1)"),
+        ("x < y < 3", "not (x < y < 3)"),
+    ],
+)
+def test_a_condition_is_inverted_as_somebody_would_write_it(before: str, after: str) -> None:
+    source = "def f(x, y):\n    if {}:\n        return 1\n"
+    inverted = [one for one in mutations(source.format(before), "m.py") if one.kind == "invert_condition"]
+    assert [apply(source.format(before), [one]) for one in inverted] == [source.format(after)]
+
+
+def test_what_is_defined_in_a_function_counts_as_that_function() -> None:
+    source = "class C:\n    def outer(self):\n        def inner():\n            return 1\n        return inner\n"
+    found = mutations(source, "m.py")
+    assert "return None\n        return inner" in "".join(apply(source, [one]) for one in found)
+    assert {one.function for one in found} == {"outer"}
+
+
+def test_no_two_mutations_make_the_same_program() -> None:
+    made = [apply(SOURCE, [one]) for one in mutations(SOURCE, "m.py")]
+    assert len(set(made)) == len(made)
 
 
 def test_only_functions_are_broken_and_docstrings_stay() -> None:
