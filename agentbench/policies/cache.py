@@ -156,7 +156,6 @@ class SlotCache(Cache):
         self.plan.slots, self.plan.length = slots, length
         for layer in self.arena:
             layer.reshape(old, (slots, length), kept, used)
-        trim_heap()
 
     def open(self, slots: Sequence[int], starts: Sequence[int], counts: Sequence[int]) -> Tensor:
         """Prepare a forward pass in which row i appends `counts[i]` tokens to slot `slots[i]` at position `starts[i]`.
@@ -196,7 +195,8 @@ def zeros(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device)
     count = math.prod(shape)
     if device.type != "cpu" or not count:
         return torch.zeros(shape, dtype=dtype, device=device)
-    return torch.frombuffer(mmap.mmap(-1, count * dtype.itemsize), dtype=dtype).view(shape)
+    pages = mmap.mmap(-1, count * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=dtype).view(shape)
 
 
 def trim_heap() -> None:
