@@ -10,6 +10,7 @@ from agentbench.cli.options import merge, options_of
 from agentbench.core.errors import Interrupted, UsageError
 from agentbench.evaluate.config import EvalConfig, read_toml
 from agentbench.evaluate.grid import Grid, is_grid, play_grid
+from agentbench.metrics.collect import REACHED
 
 Summary = dict[str, Any]
 
@@ -128,6 +129,7 @@ def show_summary(config: EvalConfig, run_dir: Path, summary: Summary) -> None:
         ("reward", reward(summary)),
         ("turns", number(summary["turns"])),
         ("invalid actions", percent(summary["invalid_rate"])),
+        *((name.replace("_", " "), percent(summary[name])) for name in REACHED if summary[name] is not None),
         ("tokens sampled", number(summary["tokens"], 1)),
         ("ends", ", ".join(f"{end} {count}" for end, count in sorted(summary["ends"].items())) or "-"),
     ]

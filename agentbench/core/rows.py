@@ -36,7 +36,7 @@ def row_of(trajectory: Trajectory) -> dict[str, Any]:
         "scored": trajectory.scored,
         "success": trajectory.success,
         "reward": trajectory.total_reward,
-        "terms": _totals(turns),
+        "terms": totals(turns),
         "turns": len(turns),
         "invalid": sum(not turn.valid for turn in turns),
         "tokens": sum(turn.reply.n_tokens for turn in turns),
@@ -49,13 +49,13 @@ def row_of(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _totals(turns: Sequence[Turn]) -> dict[str, float]:
-    """Add each raw term up over an episode."""
-    totals: dict[str, float] = defaultdict(float)
+def totals(turns: Sequence[Turn]) -> dict[str, float]:
+    """Add each raw term of the reward up over an episode's turns."""
+    sums: dict[str, float] = defaultdict(float)
     for turn in turns:
         for name, value in turn.terms.items():
-            totals[name] += value
-    return dict(sorted(totals.items()))
+            sums[name] += value
+    return dict(sorted(sums.items()))
 
 
 def require_row(place: str, row: Mapping[str, Any]) -> None:

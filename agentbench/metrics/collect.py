@@ -7,12 +7,15 @@ only what was scored; *coverage* is the one over the other.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from agentbench.core.records import Planned, scored_rows
 from agentbench.metrics.stats import Estimate, mean_interval, success_interval
 
 Row = Mapping[str, Any]
+
+REACHED: Final = {"completion_rate": "submitted", "modification_rate": "modified", "resolution_rate": "resolved"}
+"""The metrics of G-RA (arXiv 2508.10548): how far episodes came, by the reward term that says so."""
 
 
 def summarise(plan: Sequence[Planned], rows: Sequence[Row]) -> dict[str, Any]:
@@ -24,7 +27,8 @@ def summarise(plan: Sequence[Planned], rows: Sequence[Row]) -> dict[str, Any]:
 
     Returns:
         `success`, `low`, `high` (strict; None where the environment knows no success), `n` (tasks), `coverage`, and
-        the means of reward, turns, tokens, validity and time over scored episodes.
+        the means of reward, turns, tokens, validity and time over scored episodes. The rates of `REACHED` are strict,
+        and None where the environment has no such term.
     """
     keys = {planned.key for planned in plan}
     scored = scored_rows(row for row in rows if row["key"] in keys)
@@ -44,9 +48,25 @@ def summarise(plan: Sequence[Planned], rows: Sequence[Row]) -> dict[str, Any]:
         "reward": rewards and rewards.mean,
         "reward_low": rewards and _finite(rewards.low),
         "reward_high": rewards and _finite(rewards.high),
+        **dict.fromkeys(REACHED),
+        **reached([row.get("terms") or {} for row in scored.values()], among=len(plan)),
         **_means(list(scored.values())),
         "ends": dict(Counter(str(row["end"]) for row in scored.values())),
         "failures": dict(Counter(str(row["failure"]["cause"]) for row in rows if row["failure"])),
+    }
+
+
+def reached(terms: Sequence[Mapping[str, float]], *, among: int) -> dict[str, float]:
+    """Return the shares of episodes that came so far, for the terms that the environment has.
+
+    Args:
+        terms: Of each episode, the sum of every raw term.
+        among: All episodes that count; those without terms came nowhere.
+    """
+    return {
+        rate: sum(each.get(term, 0.0) > 0 for each in terms) / among
+        for rate, term in REACHED.items()
+        if any(term in each for each in terms)
     }
 
 

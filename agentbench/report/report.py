@@ -9,6 +9,7 @@ from typing import NamedTuple
 from agentbench.core.errors import RecordError, UsageError
 from agentbench.core.records import Row
 from agentbench.metrics.catalogue import FAMILIES, METRICS, Metric
+from agentbench.metrics.collect import REACHED
 from agentbench.metrics.stats import wilson
 from agentbench.report.chapters import Chapter, Excerpt, Fact, Widget, write_markdown, write_page
 from agentbench.report.curves import entropy_curves, group_runs, health_curves, outcome_curves
@@ -115,7 +116,7 @@ def _summary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> 
         "Strict counts every planned episode, errors as failures; scored counts only episodes played to an end; "
         "coverage is the one over the other. Intervals are at 95 %, over tasks."
     )
-    return Chapter("Summary", [list(_headline(tables)), said, *tables])
+    return Chapter("Summary", [list(_headline(tables)), said, *tables, *_reached(evaluations)])
 
 
 _EVALUATED = (
@@ -141,6 +142,17 @@ def _evaluated(run: Evaluation) -> list[Cell | str | int | None]:
         summary["scored"],
         run.evidence.status,
     ]
+
+
+def _reached(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Show how far episodes came, of runs whose environment says so."""
+    summaries = [(run.label, run.summary) for run in evaluations]
+    known = [(label, said) for label, said in summaries if any(said[rate] is not None for rate in REACHED)]
+    rows: list[list[Cell | str | int | None]] = [
+        [label, *(percent(said[rate]) for rate in REACHED)] for label, said in known
+    ]
+    columns = ("run", *(rate.removesuffix("_rate") for rate in REACHED))
+    return [Table("How far planned episodes came (G-RA)", columns, rows)] if rows else []
 
 
 _TRAINED = (
@@ -272,10 +284,11 @@ def _compact(value: object) -> str:
 
 def _glossary(evaluations: Sequence[Evaluation], trained: Sequence[Training]) -> Table:
     logged = {name for run in trained for row in run.rows for name in row}
+    logged |= {f"eval/{name}" for run in evaluations for name, value in run.summary.items() if value is not None}
     metrics: list[Metric] = [
         metric
         for metric in (*METRICS.values(), *FAMILIES.values())
-        if metric.name in logged or (metric.area == "eval" and evaluations) or f"{metric.name[:-1]}0" in logged
+        if metric.name in logged or f"{metric.name[:-1]}0" in logged
     ]
     better = {"higher": "more", "lower": "less", "neither": "–"}
     rows = [[m.name, m.unit, better[m.better], m.meaning, ", ".join(m.also) or "–"] for m in metrics]

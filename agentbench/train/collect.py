@@ -12,8 +12,10 @@ from agentbench.core.policy import Policy
 from agentbench.core.records import Planned, digest
 from agentbench.core.registry import Resolved
 from agentbench.core.rewards import RewardSpec, weigh
+from agentbench.core.rows import totals
 from agentbench.core.seeding import Part, derive
 from agentbench.core.types import Trajectory
+from agentbench.metrics.collect import reached
 from agentbench.metrics.stats import clustered_error
 from agentbench.rollout.episode import Setting
 from agentbench.rollout.pool import Played, play
@@ -124,12 +126,14 @@ def _error(name: str, values: Sequence[float], tasks: Sequence[Hashable]) -> dic
 
 def _episode_metrics(played: Sequence[Trajectory]) -> dict[str, float]:
     turns = [turn for trajectory in played for turn in trajectory.turns]
+    far = reached([totals(trajectory.turns) for trajectory in played], among=len(played))
     return {
         "episode/native_reward": _mean([trajectory.total_reward for trajectory in played]),
         "episode/success": _mean([float(bool(trajectory.success)) for trajectory in played]),
         "episode/turns": len(turns) / len(played),
         "episode/tokens": sum(len(turn.reply.token_ids) for turn in turns) / len(played),
         "episode/invalid": _mean([float(not turn.valid) for turn in turns]),
+        **{f"episode/{rate}": share for rate, share in far.items()},
         "time/env_seconds": sum(turn.env_seconds for turn in turns),
     }
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -48,6 +49,17 @@ def test_an_evaluation_shows_the_three_denominators_and_its_interval(evaluation:
         assert "75.0 %" in text, "coverage"
         assert "agentbench eval --config" in text and "panel" in text, "command and lock"
     assert [episode["success"] for episode in data_of(written.page)] == [None, False, True, True], "failed ones first"
+
+
+def test_how_far_episodes_came_is_shown_where_the_environment_says_so(tmp_path: Path, evaluation: Path) -> None:
+    handed_in = {"submitted": 1.0, "modified": 1.0, "resolved": 0.0}
+    turns = [replace(turn, terms=terms) for turn, terms in zip(EPISODES[0][0] * 2, (handed_in, {}), strict=True)]
+    far = write_evaluation(tmp_path / "far", [([turns[0]], False), ([turns[1]], False)])
+    text = words(write_report([far], tmp_path / "page.html").page)
+    assert "How far planned episodes came" in text and "modification" in text
+    assert "50.0 % 50.0 % 0.0 %" in text
+    assert "eval/resolution_rate" in text
+    assert "resolution" not in words(write_report([evaluation], tmp_path / "other.html").page)
 
 
 def test_every_figure_is_a_file_and_markdown_shows_it(evaluation: Path, tmp_path: Path) -> None:

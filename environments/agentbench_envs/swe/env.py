@@ -29,6 +29,9 @@ _IDLE: Final = (
 )
 """What random play chooses from."""
 
+_NOT_YET: Final = dict.fromkeys(("resolved", "fraction", "submitted", "modified"), 0.0)
+"""The terms that only handing in can earn."""
+
 
 class SweEnv(Env):
     """Find and repair a bug in a repository.
@@ -86,7 +89,7 @@ class SweEnv(Env):
             raise UsageError(f"unknown option {', '.join(map(repr, options))}; SWE takes none")
         self.close()
         number = int(self.np_random.integers(2**63)) if seed is None else seed
-        self.instance = self._tasks[number % len(self._tasks)]
+        self.instance = self.task(number)
         began = time.perf_counter()
         self._sandbox = open_sandbox(self.instance)
         self._repository = Repository(self._sandbox, self.instance)
@@ -115,7 +118,7 @@ class SweEnv(Env):
         return self._continue(self._bench.do(call), began)
 
     def _continue(self, answer: Answer, began: float) -> Step:
-        terms = {"format": float(answer.valid)}
+        terms = _NOT_YET | {"format": float(answer.valid)}
         info = self._info(valid=answer.valid, terms=terms) | {"seconds": time.perf_counter() - began}
         return Step(answer.text, self._weigh(terms), False, False, info)
 
@@ -165,7 +168,11 @@ class SweEnv(Env):
 
     def content(self, seed: int) -> str:
         """Name the task of a seed."""
-        return self._tasks[seed % len(self._tasks)].content
+        return self.task(seed).content
+
+    def task(self, seed: int) -> Instance:
+        """Return the task of a seed."""
+        return self._tasks[seed % len(self._tasks)]
 
     def random_action(self) -> str:
         """Return a call that needs to know nothing."""
