@@ -13,7 +13,7 @@ was expected. Nothing here looks at the bug.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, Literal, get_args
 
 from agentbench_envs.swe.tasks import Instance, Tree
@@ -27,7 +27,7 @@ SHOWN: Final = 3
 LISTED: Final = 20
 """Ids of failing tests that the last level lists."""
 
-LONGEST: Final = 160
+LONGEST: Final = 200
 """Characters of a value that an issue quotes."""
 
 _SHOULD: Final = {
@@ -83,8 +83,9 @@ def put_into_words(message: str) -> str:
 
     Example:
         >>> put_into_words("assert 3 == 4\n +  where 3 = add(1, 2)")
-        '`add(1, 2)` gives `3`, which should equal `4`'
+        '`add(1, 2)` gives `3`, expected `4`'
     """
+    message = re.sub(r"<(?:[\w.]+\.)?(\w+) object at 0x[0-9a-f]+>", r"\1", message)
     message = re.sub(r" at 0x[0-9a-f]+", "", message)
     first, *others = message.split("\n")
     missing = re.search(r"DID NOT RAISE (?:<class ')?([\w.]+)|^AssertionError: ([\w.]+) not raised", first)
@@ -92,11 +93,11 @@ def put_into_words(message: str) -> str:
         return f"no `{(missing[1] or missing[2]).rpartition('.')[2]}` is raised"
     if "Regex pattern did not match" in first:
         said = dict(line.strip().partition(": ")[::2] for line in others)
-        return f"the error says {_quoted(said.get('Actual message', ''))}"
+        return f"the error says {_quoted(said.get('Actual message') or said.get('Input') or '')}"
     claim = first.removeprefix("AssertionError: ")
     if not claim.startswith("assert "):
         return _of_unittest(claim)
-    sources = dict(_sources(others))
+    sources = _sources(others)
     return _comparison(claim[7:], sources) or _bare(claim[7:], sources)
 
 
@@ -135,13 +136,22 @@ def _words(name: str) -> str:
     return " ".join(apart.lower().split("_")).strip()
 
 
-def _sources(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield (value, expression) of pytest's lines `+  where value = expression`, of the outermost level."""
-    for line in lines:
-        found = re.match(r" \+  (?:where|and  ) (.*)", line)
-        value, equals, expression = found[1].partition(" = ") if found else ("", "", "")
-        if equals:
-            yield value, expression
+def _sources(lines: list[str]) -> dict[str, str]:
+    """Return what gave each value of an assertion, with what gave the values within it.
+
+    pytest explains `assert show(parse("x")) == "y"` by ` +  where 'z' = show(Name('x'))` and, two blanks further in,
+    ` +    where Name('x') = parse('x')`.
+    """
+    found = [match.groups() for line in lines if (match := re.match(r" \+( +)(?:where|and  ) (.*?) = (.*)", line))]
+    expressions = [expression for _, _, expression in found]
+    depths = [len(blanks) for blanks, _, _ in found]
+    for child in reversed(range(len(found))):
+        outer = next((each for each in reversed(range(child)) if depths[each] < depths[child]), None)
+        if outer is not None:
+            value = rf"(?<![\w.'\"]){re.escape(found[child][1])}(?![\w'\"])"
+            expressions[outer] = re.sub(value, lambda _, inner=expressions[child]: inner, expressions[outer], count=1)
+    top = min(depths, default=0)
+    return {found[at][1]: expressions[at] for at in range(len(found)) if depths[at] == top}
 
 
 def _comparison(claim: str, sources: dict[str, str]) -> str:
@@ -153,8 +163,10 @@ def _comparison(claim: str, sources: dict[str, str]) -> str:
     operator = found[0][1]
     if right in sources and left not in sources and operator in ("==", "!="):
         left, right = right, left
-    given = f"{_quoted(sources[left])} gives {_quoted(left)}, which" if left in sources else _quoted(left)
-    return f"{given} {_SHOULD[operator]} {_quoted(right)}"
+    if left in sources:
+        expected = "expected" if operator in ("==", "is") else f"which {_SHOULD[operator]}"
+        return f"{_quoted(sources[left])} gives {_quoted(left)}, {expected} {_quoted(right)}"
+    return f"{_quoted(left)} {_SHOULD[operator]} {_quoted(right)}"
 
 
 def _bare(claim: str, sources: dict[str, str]) -> str:

@@ -8,10 +8,14 @@ repository can be found, so that no module of the repository stands in its place
 
 import json
 import os
+import re
 import sys
 from typing import Any
 
 import pytest
+
+_EXPLAINS = re.compile(r" \+ +(where|and) | +(Regex|Input|Expected regex|Actual message): ")
+"""Of what pytest says about a failed assertion, not the difference between its sides."""
 
 _report = os.environ.pop("REPORT")
 _status: "dict[str, tuple[str, str]]" = {}
@@ -40,9 +44,12 @@ def _outcome(report: Any) -> str:
 
 
 def _message(report: Any) -> str:
-    """Return what went wrong, and of what pytest explains about it the first lines; empty if nothing did."""
+    """Return what went wrong, and where its values come from; empty if nothing did."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    return "\n".join(str(crash.message).split("\n")[:5])[:1000] if crash and report.outcome == "failed" else ""
+    if not crash or report.outcome != "failed":
+        return ""
+    first, *others = str(crash.message).split("\n")
+    return "\n".join([first, *filter(_EXPLAINS.match, others)])[:2000]
 
 
 if __name__ == "__main__":

@@ -146,10 +146,9 @@ class Repository:
 
     def _command(self, grader: str, report: str, files: list[str]) -> str:
         options = [
-            *("-q", "--color=no", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="),
+            # With -vv the values in messages are whole; what is printed is not kept.
+            *("-vv", "--color=no", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="),
             *(f"--rootdir={self.root}", "--continue-on-collection-errors"),
-            # Values in messages are whole; the pytest of a foreign image may be too old to know this.
-            *(() if self.instance.image else ("-o", "verbosity_assertions=2")),
         ]
         variables = (
             f"REPORT={report} SOURCES={self.path} HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 "
