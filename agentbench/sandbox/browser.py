@@ -141,8 +141,7 @@ class Page:
         if not address.startswith(self.site):
             self.blocked.append(address)
             return False
-        self._wait(self._page.goto(address, wait_until="domcontentloaded"))
-        return True
+        return self._wait(self._goto(address))
 
     def back(self) -> bool:
         """Go back in the history; False at its beginning."""
@@ -208,6 +207,18 @@ class Page:
         self.blocked.append(address)
         await route.fulfill(status=204)
         self._landed.set()
+
+    async def _goto(self, address: str) -> bool:
+        from playwright.async_api import Error
+
+        before = len(self.blocked)
+        try:
+            await self._page.goto(address, wait_until="domcontentloaded")
+        except Error:
+            if len(self.blocked) == before:
+                raise
+            return False  # Read as browsers do, `/site/../other` begins with the site and leads elsewhere.
+        return True
 
     async def _click(self, selector: str) -> None:
         target = self._page.locator(selector).first

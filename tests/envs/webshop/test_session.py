@@ -14,7 +14,6 @@ from agentbench_envs.webshop.stock import Catalogue
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.core.checks import hostile_actions
 from agentbench.core.errors import UsageError
 from tests.envs.webshop.recorded import catalogue
 
@@ -165,18 +164,6 @@ def test_visits_do_not_disturb_each_other(shop_files: Path) -> None:
         other.act("search[shirt]")
         alone.act(action)
         assert one.observation == alone.observation
-
-
-def test_hostile_actions_raise_nothing(shop_files: Path, scale: float) -> None:
-    stock = catalogue(shop_files)
-    for mode in ("text", "text_rich"):
-        session = Session(stock, 5, mode)
-        for number, action in enumerate(hostile_actions(round(1000 * scale))):
-            for dressed in (action, f"search[{action}]", f"click[{action}]"):
-                outcome = session.act(dressed)
-                assert len(outcome.observation) < 20_000
-            if number % 50 == 0:
-                visit(session, "search[lip balm]", f"click[{session.available['clickables'][-1]}]")
 
 
 @given(st.text(alphabet="ab[] \n", max_size=25))

@@ -3,7 +3,6 @@
 import html
 import threading
 from collections.abc import Iterator
-from urllib.parse import quote
 
 import httpx
 import pytest
@@ -11,7 +10,6 @@ from agentbench_envs.webshop.env import WebShopEnv
 from agentbench_envs.webshop.session import Session
 from agentbench_envs.webshop.site import PAGES_KEPT, Reception, Site, Visit
 
-from agentbench.core.checks import hostile_actions
 from agentbench.core.errors import UsageError
 from agentbench.core.registry import resolve
 
@@ -91,37 +89,6 @@ def test_a_visit_keeps_so_many_pages_and_no_more(site: Site, visit: Visit) -> No
     assert len(visit._shown) == PAGES_KEPT
     with client(site) as http:
         assert str(http.get(f"{visit.path}0").url).endswith(f"{visit.path}{visit.number}")
-
-
-def test_hostile_requests_change_no_other_visit_and_reach_no_file(
-    site: Site, env: WebShopEnv, visit: Visit, scale: float
-) -> None:
-    bystander = site.open(Session(env.shop.catalogue, 1))
-    bystander.act("search[lamp]")
-    before = (bystander.session, bystander.session.observation)
-    with client(site) as http:
-        for number, text in enumerate(hostile_actions(round(60 * scale))):
-            said = text.encode("utf-8", "replace").decode()
-            answers = [
-                http.post(f"{visit.path}{visit.number}", data={"search": said}),
-                http.post(f"{visit.path}{visit.number}", data={"click": said}),
-                http.post(f"{visit.path}{visit.number}", content=said.encode()),
-            ]
-            if len(said) < 1000:
-                answers.append(http.get(f"/v/{visit.key}/{quote(said, safe='')}"))
-                answers.append(http.post(f"/v/{quote(said, safe='')}/0", data={"search": "lamp"}))
-            assert {answer.status_code for answer in answers} <= {200, 400, 404}, (number, text[:60])
-        for path in (
-            "/../../../../etc/passwd",
-            "/v/..%2f..%2f..%2fetc%2fpasswd/0",
-            "/shop.css",
-            "/static/x",
-            "/with/x",
-        ):
-            answer = http.get(path)
-            assert answer.status_code == 404 and "root:" not in answer.text
-        assert http.delete(f"{visit.path}0").status_code == 405
-    assert (bystander.session, bystander.session.observation) == before
 
 
 def test_what_was_searched_for_is_shown_as_text(site: Site, visit: Visit) -> None:
