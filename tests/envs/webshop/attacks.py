@@ -19,11 +19,11 @@ TEXTS = (
     "' OR '1'='1", "1; DROP TABLE products; --", "' UNION SELECT body FROM products --", "%' ESCAPE '\\", "NULL",
     # Paths
     "../../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "....//....//etc/passwd%00.html", "~/.ssh/id_rsa",
-    "file:///etc/passwd", "/proc/self/environ", "//evil.example/", "http://127.0.0.1:1/", "/1/../../0", "..\\..\\win.ini",
+    "file:///etc/passwd", "/proc/self/environ", "//evil.example/", "http://127.0.0.1:1/", "/1/../../0", "..\\..\\x",
     # Templates and formats
     "{{7*7}}", "${7*7}", "<%= 7*7 %>", "#{7*7}", "{% include '/etc/passwd' %}", "{0.__class__.__mro__}", "%s%s%n%x",
     # Terminals and headers
-    "\x1b[2J\x1b[H", "\x1b]0;mine\x07", "\x1b]8;;file:///etc/passwd\x07", "\x9b31m", "\r\nSet-Cookie: a=b\r\n\r\n", "\b\b",
+    "\x1b[2J\x1b[H", "\x1b]0;mine\x07", "\x1b]8;;file:///etc/passwd\x07", "\x9b31m", "\r\nSet-Cookie: a=b\r\n\r\n",
     # Unicode
     "\u202eemal", "\udfff\ud800", "Z\u0301\u0316a" * 30, "\ufdfa" * 50, "\u0130\u0131\u00df\ufb03", "\ufffe\U000e0041",
     # Numbers
