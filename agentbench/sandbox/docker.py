@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 MIB = 2**20
 
+INODES = 128
+"""Files and folders of a file system in memory, per MiB of the memory limit: each costs about a KiB that no size of a
+file system counts, and a sandbox whose memory they fill could start no shell any more."""
+
 CHUNK = 2**18
 """Bytes that are read at once."""
 
@@ -68,7 +72,7 @@ class DockerSandbox(Jail):
         """Deny everything that is not said here."""
         limits = self.limits
         user, _, group = limits.user.partition(":")
-        mine = f"rw,exec,nosuid,nodev,uid={user},gid={group or user}"
+        mine = f"rw,exec,nosuid,nodev,uid={user},gid={group or user},nr_inodes={INODES * limits.memory}"
         config: dict[str, Any] = api.create_host_config(
             auto_remove=True,
             network_mode=limits.network,
@@ -80,10 +84,10 @@ class DockerSandbox(Jail):
             memswap_limit=limits.memory * MIB,
             nano_cpus=int(limits.cpus * 1e9),
             pids_limit=limits.processes,
-            shm_size=16 * MIB,
             tmpfs={
                 WORKSPACE: f"{mine},size={limits.disk}m,mode=0700",
                 "/tmp": f"{mine},size={max(1, limits.disk // 4)}m,mode=1777",
+                "/dev/shm": f"{mine},size=16m,mode=1777",
             },
             # What process 1 prints would else fill the engine's disk, and anybody inside can open its streams.
             log_config={"Type": "none"},

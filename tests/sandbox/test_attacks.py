@@ -77,7 +77,8 @@ ATTACKS = [
     ),
     Attack(
         "many files",
-        "mkdir many; cd many; timeout 3 bash -c 'for ((i = 0; ; i++)); do : > $i; done'; cd ..; rm -rf many",
+        "mkdir many; cd many; timeout 10 bash -c 'for ((i = 0; ; i++)); do : > $i || exit; done' 2>&1 | tail -1; cd ..; rm -rf many",
+        20.0,
     ),
     Attack(
         "deep folders", "for i in {1..300}; do mkdir -p deep && cd deep; done 2>/dev/null; cd /workspace; rm -rf deep"
