@@ -63,6 +63,7 @@ ENTRY = EnvEntry(
         "g-ra": _paying(
             Gate("submitted", 1.0), Gate("modified", 1.0), resolved=1.0, submitted=0.1, modified=0.1, format=0.01
         ),
+        "fresh": Variant(entry_point="agentbench_envs.swe.fresh:FreshEnv"),
         "list": Variant(splits=("train", "valid", "test", "all")),
     },
     deterministic=False,

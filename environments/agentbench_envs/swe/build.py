@@ -25,7 +25,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.seeding import generator
@@ -84,14 +84,22 @@ class Library:
         tests: Test files to use; empty for all.
         requires: Wheels that the tests need.
         opened: Makes a sandbox.
+        python: The interpreter in it.
 
     Raises:
         UsageError: It has no tests, or they do not say the same twice.
     """
 
-    def __init__(self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener) -> None:
+    passing: frozenset[str]
+    """The tests that pass, by id."""
+    left_out: dict[str, str]
+    """Why a file's tests cannot be loaded, by file."""
+
+    def __init__(
+        self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener, python: str = "python3"
+    ) -> None:
         tree = read_tree(sdist)
-        self.sdist, self._opened = sdist, opened
+        self.sdist, self._opened, self._python = sdist, opened, python
         files = list(tests) or _test_files(tree)
         self.sources = {name: text.decode() for name, text in tree.items() if _is_source(name, tree, files)}
         missing = [name for name in files if name not in tree]
@@ -110,10 +118,10 @@ class Library:
                 f"the tests of {sdist} cannot be used: {first.report.doubt or 'they differ from run to run'}"
             )
         self.passing = frozenset(test for test, outcome in first.report.status.items() if outcome in KEPT)
+        self.left_out = {file: said for file, said in first.report.messages.items() if "::" not in file}
         if not self.passing:
-            raise UsageError(
-                f"no test of {sdist} passes; look for packages that they need, and name them by --requires"
-            )
+            said = next(iter(first.report.messages.values()), "they are all skipped, or there are none")
+            raise UsageError(f"no test of {sdist} passes: {said}; name what they need by --requires")
 
     def splits(self, mutant: Mutant) -> set[str]:
         """Return the splits of what a mutant breaks."""
@@ -160,7 +168,7 @@ class Library:
         """Run the tests until they were run often enough, are no use, or say something else than before."""
         runs: list[Run] = []
         with self._opened() as sandbox:
-            repository = Repository(sandbox, instance)
+            repository = Repository(sandbox, instance, self._python)
             repository.prepare(withhold=False, broken=broken)
             while len(runs) < RUNS:
                 run = repository.test(self.limit)
@@ -230,6 +238,8 @@ def fetch_wheel(requirement: str) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Do what `agentbench envs build swe` is asked for."""
     options = _parser().parse_args(arguments)
+    if options.count < 0 or options.jobs < 1:
+        raise UsageError(f"found --count {options.count} and --jobs {options.jobs}; expected at least 0 and 1")
     sdist = fetch(options.package) if options.package else options.library
     requires = [fetch_wheel(requirement) for requirement in options.requires]
     counts: Counter[str] = Counter()
@@ -238,17 +248,31 @@ def main(arguments: Sequence[str]) -> None:
         counts[line.partition(" ")[2]] += 1
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
-    if options.count:
-        library = Library(sdist, options.tests, requires, open_sandbox)
-        made = make_tasks(
-            library, options.count, seed=options.seed, recipes=options.recipe or RECIPES, jobs=options.jobs, say=say
-        )
-        save(options.out or Path(f"{sdist}.jsonl"), list(made))
-        print(f"{sdist}: {len(library.passing)} tests pass; {dict(counts)}", file=sys.stderr)  # noqa: T201
+    out = options.out or Path(f"{sdist}.jsonl")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder for {out}")
+    if not options.count:
+        return
+    library = Library(sdist, options.tests, requires, open_sandbox)
+    for file, reason in library.left_out.items():
+        print(f"left out: {file}: {reason}", file=sys.stderr)  # noqa: T201
+    recipes = options.recipe or RECIPES
+    made = list(make_tasks(library, options.count, seed=options.seed, recipes=recipes, jobs=options.jobs, say=say))
+    summary = f"{sdist}: {len(library.passing)} tests pass; {', '.join(f'{n} {what}' for what, n in counts.items())}"
+    if not made:
+        raise UsageError(f"no tasks came of {summary or 'nothing that can be broken'}")
+    save(out, made)
+    print(f"{summary}; wrote {len(made)} tasks to {out}", file=sys.stderr)  # noqa: T201
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Make one line of it, as everywhere else."""
+        raise UsageError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="agentbench envs build swe", description="Make tasks from a library's tests.")
+    parser = _Parser(prog="agentbench envs build swe", description="Make tasks from a library's tests.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--package", help="a source distribution, as name==version")
     source.add_argument("--library", choices=sorted(path.name for path in LIBRARIES.iterdir()), help="one of ours")
@@ -308,7 +332,8 @@ def _download(what: list[str], pattern: str, kept: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         files = list(Path(folder).glob(pattern))
         if done.returncode or len(files) != 1:
-            said = " ".join(done.stderr.split())[-300:] or f"no file {pattern} came"
+            lines = re.findall(r"(?im)^error: (.+)", done.stderr) or [f"no file {pattern} came"]
+            said = " ".join(lines[0].split())[:300]
             raise PrerequisiteError(f"pip cannot fetch {what[-1]}: {said}")
         kept.parent.mkdir(parents=True, exist_ok=True)
         if pattern.endswith(".gz"):

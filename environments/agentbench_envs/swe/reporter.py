@@ -27,6 +27,13 @@ def pytest_runtest_logreport(report: Any) -> None:
         _status[report.nodeid] = _outcome(report), _message(report)
 
 
+def pytest_collectreport(report: Any) -> None:
+    """Keep which files could not be loaded."""
+    if report.outcome == "failed":
+        said = str(report.longrepr).strip().split("\n")[-1]
+        _status[report.nodeid] = "ERROR", said.removeprefix("E").strip()[:200]
+
+
 def pytest_sessionfinish(exitstatus: int) -> None:
     """Write everything, and the session's own exit status last."""
     with open(_report, "w", encoding="utf-8") as file:  # noqa: PTH123

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from agentbench.core.errors import PrerequisiteError, UsageError
+from agentbench.core.errors import PrerequisiteError, RecordError, UsageError
 
 HERE: Final = Path(__file__).parent
 LIBRARIES: Final = HERE / "libraries"
@@ -129,9 +129,16 @@ def load(path: str | Path) -> list[Instance]:
 
 
 def save(path: Path, instances: Sequence[Instance]) -> None:
-    """Write tasks, one JSON object per line; compressed if the name ends in `.gz`."""
+    """Write tasks, one JSON object per line; compressed if the name ends in `.gz`.
+
+    Raises:
+        RecordError: The file cannot be written.
+    """
     data = "".join(json.dumps(instance.to_json(), sort_keys=True) + "\n" for instance in instances).encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    try:
+        path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as error:
+        raise RecordError(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_tree(sdist: str) -> Tree:
