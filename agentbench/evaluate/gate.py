@@ -35,7 +35,16 @@ from agentbench.evaluate.baseline import Measured, behaviour
 from agentbench.evaluate.evidence import COMPARED, CONVERSATION, Evidence, Metric, compare_locks, said, table_of
 from agentbench.evaluate.lock import Difference, Kind
 from agentbench.metrics.collect import summarise
-from agentbench.metrics.stats import Paired, components, holm, non_inferior, paired, sign_flip, tasks_needed
+from agentbench.metrics.stats import (
+    Paired,
+    components,
+    holm,
+    non_inferior,
+    paired,
+    sign_flip,
+    tasks_needed,
+    tasks_to_meet,
+)
 
 Verdict = Literal["regressed", "ok", "inconclusive"]
 Outcomes = Mapping[str, tuple[float, ...]]
@@ -289,7 +298,7 @@ def _needed(before: Outcomes, after: Outcomes, metric: Metric, rule: Rule) -> tu
     sides = [components(list(side.values())) for side in (before, after)]
     luck = [side.within for side in sides if side.within is not None]
     trials = round(max(side.trials for side in sides))
-    least = math.ceil(math.log(rule.alpha) / math.log1p(-rule.margin)) if metric == "success" else 0
+    least = tasks_to_meet(rule.margin, level=rule.alpha) if metric == "success" else 0
     if len(luck) < 2:
         return (Size(max(least, tasks_needed(math.sqrt(total), rule.margin, level=rule.alpha, sides=1)), trials),)
     steady = max(0.0, total - sum(one / side.trials for one, side in zip(luck, sides, strict=True)))

@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,6 +22,7 @@ from agentbench_envs.alfworld.pddl import write
 from agentbench_envs.alfworld.scenes import Settings, draw_scene
 
 from agentbench.core.seeding import generator
+from tests.benchmarks.rival import Rival
 
 PINS = (("textworld==1.7.0", "fast-downward-textworld==20.6.4"), ("--no-deps", "alfworld==0.4.2"))
 STEPS = 50
@@ -44,41 +44,6 @@ for seed, env in enumerate(envs):
         env.step(env.random_action())
 print(before, used())
 """
-
-
-class Original:
-    """A running original engine."""
-
-    def __init__(self, cache: Path) -> None:
-        home = cache / "alfworld"
-        python = home / "bin" / "python"
-        if not (home / "ready").exists():
-            venv.create(home, with_pip=True, clear=True)
-            for pins in PINS:
-                subprocess.run([python, "-m", "pip", "install", "--quiet", *pins], check=True)
-            (home / "ready").touch()
-        script = Path(__file__).with_name("alfworld_original.py")
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def play(self, **request: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline() or "{}")
-        if not answer:
-            raise SystemExit(
-                "the original died; run tests/benchmarks/alfworld_original.py in its environment to see why"
-            )
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def walk(game: AlfworldGame, seed: int) -> list[str]:
@@ -115,14 +80,14 @@ def time_environment(settings: Settings, seed: int, commands: list[str]) -> dict
     return {"reset": started - begin, "steps": time.perf_counter() - started}
 
 
-def compare(original: Original, games: int) -> list[dict[str, Any]]:
+def compare(original: Rival, games: int) -> list[dict[str, Any]]:
     settings = Settings(split="test-unseen")
     seen: dict[str, list[dict[str, Any]]] = {"original": [], "engine": [], "environment": []}
     for seed in range(games):
         world = draw_scene(settings, seed).world
         problem, task = write(world.problem), world.task
         commands = walk(AlfworldGame(world), seed)
-        theirs = original.play(problem=problem, task=task, commands=commands)
+        theirs = original.ask(problem=problem, task=task, commands=commands)
         ours = time_engine(problem, task, commands)
         if ours["transcript"] != theirs["transcript"]:
             raise SystemExit(f"the two engines disagree on game {seed}")
@@ -165,7 +130,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--games", type=int, default=6, help="the original needs about three seconds for each")
     arguments = parser.parse_args()
-    original = Original(arguments.cache.resolve())
+    original = Rival(
+        arguments.cache.resolve() / "alfworld",
+        PINS,
+        [Path(__file__).with_name("alfworld_original.py")],
+        stderr=subprocess.DEVNULL,
+    )
     rows, memory = compare(original, arguments.games), live_memory()
     original.close()
     print(table(rows, memory))

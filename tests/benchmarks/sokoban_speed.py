@@ -12,11 +12,10 @@ import json
 import subprocess
 import sys
 import time
-import venv
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean, median
-from typing import Any, cast
+from typing import Any
 
 from agentbench_envs.sokoban.env import SokobanEnv
 from agentbench_envs.sokoban.game import Sokoban, generate_room
@@ -26,6 +25,7 @@ from agentbench_envs.sokoban.levels import Level
 from agentbench.core.errors import GenerationError
 from agentbench.core.registry import resolve
 from agentbench.core.seeding import generator
+from tests.benchmarks.rival import Rival
 
 PINS = ("gym-sokoban==0.0.6", "gym==0.26.2", "numpy<2", "setuptools<82")
 SIZES = ((6, 1), (10, 4))
@@ -42,38 +42,6 @@ NEEDED = {
     "reset, default, test split": 100.0,
 }
 """What the project promises."""
-
-
-class Original:
-    """A running gym-sokoban."""
-
-    def __init__(self, cache: Path) -> None:
-        home = cache / "gym-sokoban"
-        python = home / "bin" / "python"
-        if not (home / "ready").exists():
-            venv.create(home, with_pip=True, clear=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *PINS], check=True)
-            (home / "ready").touch()
-        script = Path(__file__).with_name("sokoban_original.py")
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def ask(self, **request: Any) -> float:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit("gym-sokoban died; run tests/benchmarks/sokoban_original.py in its environment to see why")
-        return cast(float, json.loads(answer))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def rooms_of(size: int, boxes: int) -> list[Room]:
@@ -122,7 +90,7 @@ def seconds_per_act(rooms: list[Room], actions: list[int]) -> float:
     return spent / (per_room * len(rooms))
 
 
-def compare_steps(original: Original, rounds: int) -> list[dict[str, Any]]:
+def compare_steps(original: Rival, rounds: int) -> list[dict[str, Any]]:
     rows = []
     for size, boxes in SIZES:
         rooms = rooms_of(size, boxes)
@@ -142,7 +110,7 @@ def compare_steps(original: Original, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def compare_resets(original: Original, count: int) -> list[dict[str, Any]]:
+def compare_resets(original: Rival, count: int) -> list[dict[str, Any]]:
     """Time resets at 10x10 with four boxes: the original's, and ours as a user calls them, splits included."""
     envs = {
         "reset, order-exact": resolve("sokoban/gym:train").make(),
@@ -185,7 +153,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--resets", type=int, default=6, help="the original needs about ten seconds for each")
     arguments = parser.parse_args()
-    original = Original(arguments.cache.resolve())
+    original = Rival(
+        arguments.cache.resolve() / "gym-sokoban",
+        [PINS],
+        [Path(__file__).with_name("sokoban_original.py")],
+        stderr=subprocess.DEVNULL,
+    )
     rows = compare_steps(original, arguments.rounds) + compare_resets(original, arguments.resets)
     original.close()
     print(table(rows))

@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -23,6 +22,7 @@ from agentbench_envs.textworld.env import TextWorldEnv
 
 from agentbench.core.registry import resolve
 from agentbench.core.seeding import generator
+from tests.benchmarks.rival import Rival
 
 PIN = "textworld==1.7.0"
 GAMES = {
@@ -40,37 +40,6 @@ LIVE = 1_000
 MOST_MEGABYTES = 1_000.0
 
 
-class Original:
-    """A running textworld."""
-
-    def __init__(self, cache: Path) -> None:
-        home = cache / "textworld"
-        python = home / "bin" / "python"
-        if not (home / "ready").exists():
-            venv.create(home, with_pip=True, clear=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", PIN], check=True)
-            (home / "ready").touch()
-        script = Path(__file__).with_name("textworld_original.py")
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, **request: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit("textworld died; its last words are above")
-        return json.loads(answer)
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def seconds_per_step(folder: Path, choices: list[int]) -> float:
     """Time our environment as users call it, on the game of a folder."""
     env = TextWorldEnv(games=str(folder))
@@ -85,7 +54,7 @@ def seconds_per_step(folder: Path, choices: list[int]) -> float:
     return spent / len(choices)
 
 
-def compare(original: Original, cache: Path, rounds: int) -> list[dict[str, Any]]:
+def compare(original: Rival, cache: Path, rounds: int) -> list[dict[str, Any]]:
     rows = []
     for name, arguments in GAMES.items():
         folder = cache / "textworld-games" / name
@@ -140,7 +109,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     cache = arguments.cache.resolve()
-    original = Original(cache)
+    original = Rival(cache / "textworld", [[PIN]], [Path(__file__).with_name("textworld_original.py")])
     rows = compare(original, cache, arguments.rounds)
     original.close()
     print(table(rows))

@@ -38,9 +38,8 @@ import resource
 import subprocess
 import tempfile
 import time
-import venv
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -50,6 +49,7 @@ from agentbench.core.rewards import RewardSpec, RewardTerm
 from agentbench.policies.init import init_named
 from agentbench.train.config import TrainConfig
 from agentbench.train.loop import train
+from tests.benchmarks.rival import Rival
 from tests.benchmarks.trl_walk import GROUP, INSTRUCTIONS, TURNS, Walk
 
 ROOT = Path(__file__).parents[2]
@@ -94,50 +94,20 @@ ENTRY = EnvEntry(
 )
 
 
-class Trl:
-    """A running TRL that takes a step when it is asked to."""
-
-    def __init__(self, cache: Path, *arguments: object) -> None:
-        python = cache / "trl" / "bin" / "python"
-        if not (cache / "trl" / "ready").exists():
-            _install(cache / "trl")
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", "-m", "tests.benchmarks.trl_side", *map(str, arguments)],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"},
-        )  # fmt: skip
-
-    def step(self) -> Sample:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("step\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit("TRL died; run tests.benchmarks.trl_side in its environment to see why")
-        return cast(Sample, json.loads(answer))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def _install(home: Path) -> None:
-    venv.create(home, with_pip=True, clear=True)
+def running_trl(cache: Path, *arguments: object) -> Rival:
+    """Start a TRL that takes a step when it is asked to."""
     index = os.environ.get("TORCH_INDEX")  # as the Makefile's
     more = ["--extra-index-url", index] if index else []
-    python = home / "bin" / "python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *more, *PINS], check=True
-    )
-    (home / "ready").touch()
+    pins = ["-c", str(ROOT / "constraints.txt"), *more, *PINS]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"}
+    command = ["-m", "tests.benchmarks.trl_side", *arguments]
+    return Rival(cache / "trl", [pins], command, cwd=ROOT, env=environ, stderr=subprocess.DEVNULL)
 
 
 class Meter:
     """Hears of our steps, and lets TRL take one behind each."""
 
-    def __init__(self, trl: Trl, steps: int) -> None:
+    def __init__(self, trl: Rival, steps: int) -> None:
         self.trl = trl
         self.steps = steps
         self.ours: list[Sample] = []
@@ -160,7 +130,7 @@ class Meter:
                 "signal": 1 - row["group/without_signal"],
             }
         )
-        self.theirs.append(self.trl.step())
+        self.theirs.append(self.trl.ask("step"))
         self.began = time.process_time()
 
 
@@ -188,7 +158,7 @@ def measure(arguments: argparse.Namespace, game: str, tokens: int) -> dict[str, 
     with tempfile.TemporaryDirectory() as scratch:
         model = init_named("xs", Path(scratch) / "model")
         before = peak_gigabytes()
-        trl = Trl(arguments.cache.resolve(), model, episodes, tokens, arguments.trl_rows, game)
+        trl = running_trl(arguments.cache.resolve(), model, episodes, tokens, arguments.trl_rows, game)
         meter = Meter(trl, steps)
         config = recipe(model, Path(scratch), game=game, episodes=episodes, tokens=tokens, updates=steps + 1)
         train(config, listen=meter.hear)

@@ -16,7 +16,6 @@ import resource
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, cast
@@ -24,6 +23,7 @@ from typing import Any, cast
 from agentbench_envs.webshop.env import WebShopEnv
 
 from agentbench.core.registry import resolve
+from tests.benchmarks.rival import Rival
 
 PINS = ("flask==3.1.2", "beautifulsoup4==4.13.5")
 RECORDED = (40.0, 63.0)
@@ -76,33 +76,6 @@ for line in sys.stdin:
 """
 
 
-class Original:
-    """What the original does with a page, in a process with its libraries."""
-
-    def __init__(self, cache: Path) -> None:
-        home = cache / "webshop-pages"
-        python = home / "bin" / "python"
-        if not (home / "ready").exists():
-            venv.create(home, with_pip=True, clear=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *PINS], check=True)
-            (home / "ready").touch()
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", "-c", SIDE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def seconds_per_page(self, pages: list[dict[str, Any]]) -> float:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(pages) + "\n")
-        self.process.stdin.flush()
-        return cast(float, json.loads(self.process.stdout.readline()))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def page_of(env: WebShopEnv) -> dict[str, Any]:
     """Return the content of the page that the shopper sees."""
     roles: dict[str, list[str]] = {"button": [], "link": [], "option": [], "text": []}
@@ -127,14 +100,14 @@ def walk(env: WebShopEnv, steps: int, first: int) -> tuple[float, list[dict[str,
     return spent / steps, pages
 
 
-def compare_steps(original: Original, rounds: int) -> dict[str, float]:
+def compare_steps(original: Rival, rounds: int) -> dict[str, float]:
     env = cast(WebShopEnv, resolve("webshop/original").make())
     walk(env, 500, 0)
     ours, theirs = [], []
     for number in range(rounds):
         seconds, pages = walk(env, 1500, 1000 * number)
         ours.append(seconds)
-        theirs.append(original.seconds_per_page(pages[:150]))
+        theirs.append(original.ask(pages[:150]))
     per_second = 1 / median(ours)
     return {
         "steps per second": per_second,
@@ -180,7 +153,7 @@ def main() -> None:
     if arguments.size:
         print(json.dumps(measure_size(arguments.size)))
         return
-    original = Original(arguments.cache.resolve())
+    original = Rival(arguments.cache.resolve() / "webshop-pages", [PINS], ["-c", SIDE])
     result: dict[str, Any] = {"steps": compare_steps(original, arguments.rounds)}
     original.close()
     for name in ("synth-1k", "synth-10k", "synth-100k"):

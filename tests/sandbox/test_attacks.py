@@ -77,7 +77,8 @@ ATTACKS = [
     ),
     Attack(
         "many files",
-        "mkdir many; cd many; timeout 10 bash -c 'for ((i = 0; ; i++)); do : > $i || exit; done' 2>&1 | tail -1; cd ..; rm -rf many",
+        "mkdir many; cd many; timeout 10 bash -c 'for ((i = 0; ; i++)); do : > $i || exit; done' 2>&1 | tail -1;"
+        " cd ..; rm -rf many",
         20.0,
     ),
     Attack(
