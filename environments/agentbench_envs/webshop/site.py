@@ -25,7 +25,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -152,7 +152,7 @@ class Site:
         self._socket = _listen(port)
         self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
         config = uvicorn.Config(
-            self._app(), log_config=None, access_log=False, lifespan="off", ws="none", http="h11", loop="asyncio",
+            self._app(), log_config=None, log_level="error", access_log=False, lifespan="off", ws="none", http="h11", loop="asyncio",
             server_header=False, timeout_graceful_shutdown=2,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
@@ -276,13 +276,13 @@ class Site:
 
     async def _form(self, request: Request) -> dict[str, str]:
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > self._longest:
-                raise HTTPException(413)
         try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > self._longest:
+                    raise HTTPException(413)
             return dict(parse_qsl(bytes(body).decode("ascii"), keep_blank_values=True, max_num_fields=8))
-        except ValueError:
+        except (ValueError, ClientDisconnect):
             raise HTTPException(400) from None
 
 
