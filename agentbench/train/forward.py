@@ -5,7 +5,7 @@ that is most of the memory and a good part of the time. Rows are padded at the r
 mask: what stands behind a token cannot reach it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -18,7 +18,8 @@ from agentbench.train.losses import entropy_from_logits
 CHUNK = 4096
 """Sampled tokens whose logits are held at a time."""
 
-Hidden = Callable[[Tensor], Tensor]
+PROBE = 64
+"""Tokens whose activations are counted."""
 
 
 class Reader:
@@ -88,6 +89,33 @@ def recompute_layers(model: Any) -> None:
     """Keep, from now on, only the activations between layers of what a `Reader` reads: less memory, more time."""
     new_name = getattr(model, "activation_checkpointing_enable", None)  # the old name warns where there is a new one
     (new_name or model.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+def activation_bytes(model: Any, tokens: int) -> int:
+    """Count what a forward pass over so many tokens keeps for the backward pass, the output head left out.
+
+    A short pass is run, and what autograd saves in it is added up: that grows linearly, for attention kernels keep
+    nothing quadratic.
+    """
+    weights = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+    kept: dict[int, int] = {}
+    alive = []  # What is freed meanwhile could lend its address to another.
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            alive.append(tensor)
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    ids = torch.zeros(1, PROBE, dtype=torch.long, device=model.device)
+    with (
+        torch.enable_grad(),
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        _recomputing(model),
+    ):
+        model.base_model(input_ids=ids, use_cache=False)
+    return sum(kept.values()) * tokens // PROBE
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from agentbench.rollout.pool import Played
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
 from agentbench.train.config import TrainConfig
 from agentbench.train.critic import ValueHead
-from agentbench.train.forward import check_reader, recompute_layers
+from agentbench.train.forward import activation_bytes, check_reader, recompute_layers
 from agentbench.train.sft import Demonstrator
 from agentbench.train.stages import Clock, Stage, stages_of
 from agentbench.train.update import Learner
@@ -209,29 +209,36 @@ def _load(config: TrainConfig, run: Path) -> Checkpoint:
     wrong = check_reader(checkpoint.model)
     if wrong is not None:
         raise UsageError(wrong)
-    device = checkpoint.model.device
-    share = 0.7 if device.type == "cuda" else 0.5  # of what is free, that `free_memory` leaves to caches
-    require_memory(_training_bytes(checkpoint.model, config), int(free_memory(device) / share))
     if config.gradient_checkpointing:
         recompute_layers(checkpoint.model)
+    device = checkpoint.model.device
+    share = 0.7 if device.type == "cuda" else 0.5  # of what is free, that `free_memory` leaves to caches
+    activations = activation_bytes(checkpoint.model, config.optim.micro_tokens)
+    require_memory(_training_bytes(checkpoint.model, config), activations, int(free_memory(device) / share))
     return checkpoint
 
 
-def require_memory(needed: int, free: int) -> None:
-    """Refuse a training run whose weights alone do not fit, before anything is spent.
+def require_memory(weights: int, activations: int, free: int) -> None:
+    """Refuse a training run that cannot fit, before anything is spent.
 
     Args:
-        needed: Bytes of gradients, moments and copies of the weights; activations come on top.
+        weights: Bytes of gradients, moments and copies of the weights.
+        activations: Bytes that one micro-batch keeps for its backward pass; logits come on top.
         free: Bytes that are there.
 
     Raises:
         PrerequisiteError: It is more than there is.
     """
-    if needed > free:
-        raise PrerequisiteError(
-            f"training this model needs {needed / 2**30:.1f} GiB for gradients, moments and copies, and "
-            f"{free / 2**30:.1f} GiB are free: take a smaller model, or no reference (regularise.kl_coef = 0)"
-        )
+    if weights + activations <= free:
+        return
+    advice = "a smaller model, or no reference (regularise.kl_coef = 0)"
+    if activations > weights:
+        advice = "a smaller optim.micro_tokens, gradient_checkpointing = true, or a smaller model"
+    raise PrerequisiteError(
+        f"training this model needs {weights / 2**30:.1f} GiB for gradients, moments and copies and "
+        f"{activations / 2**30:.1f} GiB for the activations of a micro-batch, and {free / 2**30:.1f} GiB are free: "
+        f"take {advice}"
+    )
 
 
 def _training_bytes(model: Any, config: TrainConfig) -> int:

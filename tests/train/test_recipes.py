@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import agentbench
 from agentbench.core.errors import UsageError
@@ -133,6 +134,32 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_spent() -> None
     from agentbench.core.errors import PrerequisiteError
     from agentbench.train.workshop import require_memory
 
-    require_memory(2**30, 2**30)
-    with pytest.raises(PrerequisiteError, match=r"needs 3.0 GiB .* 2.0 GiB are free: take a smaller model"):
-        require_memory(3 * 2**30, 2 * 2**30)
+    gib = 2**30
+    require_memory(gib, gib, 2 * gib)
+    with pytest.raises(PrerequisiteError, match=r"needs 2.0 GiB .* 1.0 GiB .* 2.0 GiB are free: take a smaller model"):
+        require_memory(2 * gib, gib, 2 * gib)
+    with pytest.raises(PrerequisiteError, match=r"needs 1.0 GiB .* 2.0 GiB .* take a smaller optim.micro_tokens"):
+        require_memory(gib, 2 * gib, 2 * gib)
+
+
+def test_activations_are_counted_as_autograd_keeps_them(tmp_path: Path) -> None:
+    from agentbench.policies.checkpoint import load_checkpoint
+    from agentbench.policies.init import init_named
+    from agentbench.train.forward import activation_bytes, recompute_layers
+
+    model = load_checkpoint(init_named("xs", tmp_path / "model"), device="cpu", dtype="float32").model
+    kept: dict[int, int] = {}
+    alive = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        alive.append(tensor)
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.base_model(input_ids=torch.zeros(2, 500, dtype=torch.long), use_cache=False)
+    weights = sum(each.numel() * 4 for each in model.parameters())
+    counted = activation_bytes(model, 1000)
+    assert 0.9 * (sum(kept.values()) - weights) < counted < 1.1 * sum(kept.values())
+    recompute_layers(model)
+    assert activation_bytes(model, 1000) < counted / 2
