@@ -9,6 +9,7 @@ must say so in one line. The index is the one that pip uses here; what was fetch
 
 import argparse
 import json
+import os
 import platform
 import re
 import subprocess
@@ -23,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES: dict[str, tuple[str, ...]] = {
-    "inflection==0.5.1": (),
-    "cachetools==8.0.0": (),
-    "toolz==1.2.0": (),
     "parse==1.20.2": (),
     "tabulate==0.9.0": (),
     "jmespath==1.0.1": (),
     "markupsafe==3.0.3": (),
-    "more-itertools==10.8.0": (),
-    "python-dateutil==2.9.0.post0": ("--requires", "six==1.17.0"),
+    "inflection==0.5.1": (),
+    "python-dateutil==2.9.0.post0": ("--requires=six==1.17.0", "--tests=tests/test_relativedelta.py"),
+    "more-itertools==10.8.0": ("--tests=tests/test_recipes.py",),
+    "cachetools==8.0.0": (),
+    "toolz==1.2.0": (),
 }
 """What is tried, with what `build` has to be told beside the name."""
 
@@ -49,20 +50,26 @@ def main() -> int:
     chosen = {name: PACKAGES.get(name, ()) for name in options.package} if options.package else PACKAGES
     known = json.loads(options.json.read_text(encoding="utf-8")) if options.json and options.json.is_file() else {}
     rows = {row["package"]: row for row in known.get("packages", [])}
+    refused = known.get("refused", []) if options.package else [refuse(package) for package in UNUSABLE]
     for package, arguments in chosen.items():
         rows[package] = try_package(package, arguments, options.count)
         print(line(rows[package]), flush=True)
-    refused = known.get("refused", []) if options.package else [refuse(package) for package in UNUSABLE]
+        keep(options.json, rows, refused)
+    whole = all(rows[package].get("oracle") == 1 and rows[package]["submit"] == 0 for package in chosen)
+    return 0 if whole and all(each["exit"] in (2, 4) for each in refused) else 1
+
+
+def keep(file: Path | None, rows: dict[str, Any], refused: list[dict[str, Any]]) -> None:
+    """Write what is known so far; a package takes minutes."""
     result = {
         "packages": [rows[package] for package in sorted(rows)],
         "refused": refused,
         "python": platform.python_version(),
+        "cores": os.cpu_count(),
         "measured": time.strftime("%Y-%m-%d"),
     }
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    whole = all(rows[package].get("oracle") == 1 and rows[package]["submit"] == 0 for package in chosen)
-    return 0 if whole and all(each["exit"] in (2, 4) for each in refused) else 1
+    if file:
+        file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def try_package(package: str, arguments: tuple[str, ...], count: int) -> dict[str, Any]:

@@ -64,6 +64,9 @@ _NOT_BROKEN: Final = (
 )
 """Files that belong to no library, beside the protected ones."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""What differs from run to run in a message."""
+
 Say = Callable[[str], None]
 Opener = Callable[[], Sandbox]
 
@@ -148,7 +151,7 @@ class Library:
         if len(others) < RUNS - 1:
             return Verdict(None, "differs from run to run")
         kept = tuple(sorted(test for test in self.passing - failing if status[test] in KEPT))
-        said = {test: first.report.messages.get(test, "") for test in telling(failing)}
+        said = {test: _ADDRESS.sub("", first.report.messages.get(test, "")) for test in telling(failing)}
         whole = replace(candidate, fail_to_pass=tuple(sorted(failing)), pass_to_pass=kept, failures=said)
         return Verdict(replace(whole, instance_id=f"{self.sdist}.{recipe}.{whole.content[:10]}"), "valid")
 

@@ -85,8 +85,7 @@ def put_into_words(message: str) -> str:
         >>> put_into_words("assert 3 == 4\n +  where 3 = add(1, 2)")
         '`add(1, 2)` gives `3`, expected `4`'
     """
-    message = re.sub(r"<(?:[\w.]+\.)?(\w+) object at 0x[0-9a-f]+>", r"\1", message)
-    message = re.sub(r" at 0x[0-9a-f]+", "", message)
+    message = re.sub(r"<(?:[\w.]+\.)?(\w+) object(?: at 0x[0-9a-f]+)?>", r"\1", message)
     first, *others = message.split("\n")
     missing = re.search(r"DID NOT RAISE (?:<class ')?([\w.]+)|^AssertionError: ([\w.]+) not raised", first)
     if missing:
@@ -159,6 +158,8 @@ def _comparison(claim: str, sources: dict[str, str]) -> str:
     found = list(_COMPARED.finditer(claim))
     if len(found) != 1:
         return ""
+    if claim.startswith("not "):
+        return f"{_quoted(claim[4:])} should not hold"
     left, right = claim[: found[0].start()], claim[found[0].end() :]
     operator = found[0][1]
     if right in sources and left not in sources and operator in ("==", "!="):

@@ -5,8 +5,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from agentbench_envs.swe.issues import HINTS, write_issue
+from agentbench_envs.swe.issues import HINTS, put_into_words, telling, write_issue
 from agentbench_envs.swe.tasks import LIBRARIES, Instance, load, read_archive, read_tree, save, shipped
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentbench.core.errors import PrerequisiteError, UsageError
 
@@ -107,6 +109,64 @@ def test_hints_tell_more_and_more() -> None:
         assert all(more.startswith(less) and len(more) > len(less) for less, more in pairwise(texts))
         assert instance.repaired[0] not in texts[0] and instance.repaired[0] in texts[1]
         assert instance.fail_to_pass[0] in texts[3]
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("assert 3 == 4\n +  where 3 = add(1, 2)", "`add(1, 2)` gives `3`, expected `4`"),
+        ("AssertionError: assert 4 == 3\n +  where 3 = add(1, 2)", "`add(1, 2)` gives `3`, expected `4`"),
+        ("assert [1] == [2]", "`[1]` should equal `[2]`"),
+        ("assert 3 not in {3}", "`3` should not be in `{3}`"),
+        ("assert not 3 < 4", "`3 < 4` should not hold"),
+        ("assert False\n +  where False = f(1)", "`f(1)` gives `False`"),
+        ("assert not True\n +  where True = f(1)", "`f(1)` gives `True`"),
+        ("assert None", ""),
+        (
+            "assert None == 'x'\n +  where None = show(N(2))\n +    where N(2) = parse('2')",
+            "`show(parse('2'))` gives `None`, expected `'x'`",
+        ),
+        (
+            "assert 1 == 2\n +  where 1 = size()\n +    where size = <pkg.box.Box object at 0x7f1c>.size",
+            "`Box.size()` gives `1`, expected `2`",
+        ),
+        ("Failed: DID NOT RAISE <class 'pkg.errors.BoxError'>", "no `BoxError` is raised"),
+        ("AssertionError: ValueError not raised", "no `ValueError` is raised"),
+        ("AssertionError: 1 != 2", "`1` should equal `2`"),
+        ("AssertionError: None is not true", ""),
+        ("AssertionError: Regex pattern did not match.\n Regex: 'a'\n Input: 'b'", "the error says `'b'`"),
+        ("KeyError: 'x'", "`KeyError: 'x'`"),
+    ],
+)
+def test_what_a_test_saw_is_put_into_a_users_words(message: str, words: str) -> None:
+    assert put_into_words(message) == words
+
+
+@given(st.text(), st.lists(st.text(max_size=20).map(" +  where ".__add__), max_size=5))
+def test_no_message_is_too_strange_for_words(message: str, lines: list[str]) -> None:
+    assert len(put_into_words("\n".join([message, *lines]))) < 1000
+
+
+def test_an_issue_shows_different_behaviours_first() -> None:
+    tests = ["t.py::test_a[1]", "t.py::test_a[2]", "t.py::test_b", "t.py::TestStack::test_a"]
+    assert telling(tests) == ["t.py::TestStack::test_a", "t.py::test_a[1]", "t.py::test_b"]
+    assert telling(tests[:3]) == ["t.py::test_a[1]", "t.py::test_b", "t.py::test_a[2]"]
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("t.py::test_a_power_of_two[3]", "a power of two (3)"),
+        ("t.py::TestLRUCache::test_get_2", "lru cache: get 2"),
+        ("t.py::LFUCacheTest::test_insert", "lfu cache: insert"),
+        ("pkg/tests/test_writer.py::test_json", "writer: json"),
+        ("t.py::test_days_are_added[start0-2-expected0]", "days are added (2)"),
+        ("t.py::test_days_are_added[start0]", "days are added"),
+    ],
+)
+def test_a_tests_name_becomes_a_sentence(test: str, words: str) -> None:
+    instance = Instance("i", "pkg", (test,), (), bug_patch=DIFF)
+    assert write_issue(instance, {}, "none").split("\n")[-1] == f"- {words}"
 
 
 def test_an_unknown_tree_says_how_to_fetch_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
