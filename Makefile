@@ -46,9 +46,11 @@ bench: $(VENV)/.installed-dev ## measure speed; JSON in .bench/ and a table
 bench-gpu: $(VENV)/.installed-dev ## training on a GPU: speed, memory, learning; results in tests/benchmarks/results
 	$(BIN)/python -P -m tests.benchmarks.gpu --out tests/benchmarks/results/gpu.json
 
-soak: $(VENV)/.installed-dev ## the tests at SOAK_SCALE times their sizes; JSON in .bench/soak.json
+SOAK = AGENTBENCH_SCALE=$(SOAK_SCALE) AGENTBENCH_RESULTS=.bench
+soak: $(VENV)/.installed-dev ## the tests at SOAK_SCALE times their sizes; JSON in .bench/soak.json, soak-alone.json
 	@mkdir -p .bench
-	AGENTBENCH_SCALE=$(SOAK_SCALE) AGENTBENCH_RESULTS=.bench/soak.json $(PYTEST) -n $(WORKERS) --dist worksteal
+	$(SOAK)/soak.json $(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone"
+	$(SOAK)/soak-alone.json $(PYTEST) -m alone
 
 docs: $(VENV)/.installed-dev ## write the generated parts of the documentation again
 	$(BIN)/python docs/generate.py
