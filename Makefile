@@ -37,8 +37,7 @@ check: lint ## before every commit: lint and the fast tests, about a minute
 	$(PYTEST) -q -n $(WORKERS) -m "not slow and not alone"
 
 test: $(VENV)/.installed-dev ## every test, the slow ones too
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone"
-	$(PYTEST) -m alone
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone"; beside=$$?; $(PYTEST) -m alone && exit $$beside
 
 bench: $(VENV)/.installed-dev ## measure speed; JSON in .bench/ and a table
 	$(BIN)/python -m tests.benchmarks
@@ -49,8 +48,8 @@ bench-gpu: $(VENV)/.installed-dev ## training on a GPU: speed, memory, learning;
 SOAK = AGENTBENCH_SCALE=$(SOAK_SCALE) AGENTBENCH_RESULTS=.bench
 soak: $(VENV)/.installed-dev ## the tests at SOAK_SCALE times their sizes; JSON in .bench/soak.json, soak-alone.json
 	@mkdir -p .bench
-	$(SOAK)/soak.json $(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone"
-	$(SOAK)/soak-alone.json $(PYTEST) -m alone
+	$(SOAK)/soak.json $(PYTEST) -n $(WORKERS) --dist worksteal -m "not alone"; beside=$$?; \
+		$(SOAK)/soak-alone.json $(PYTEST) -m alone && exit $$beside
 
 docs: $(VENV)/.installed-dev ## write the generated parts of the documentation again
 	$(BIN)/python docs/generate.py
