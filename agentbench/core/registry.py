@@ -80,6 +80,8 @@ class EnvEntry:
     """Every call must come from the thread that made the environment."""
     needs: frozenset[str] = frozenset()
     """Prerequisites outside Python: `docker`, `browser`."""
+    needs_with: Mapping[tuple[str, Any], frozenset[str]] = field(default_factory=dict)
+    """Prerequisites in place of these where an argument has a value: `{("sandbox", "process"): {"bubblewrap"}}`."""
     image: str | None = None
     """The folder under `dockerfiles/` that holds its image."""
     licence: str = "Apache-2.0"
@@ -138,6 +140,9 @@ class Resolved:
     @property
     def needs(self) -> frozenset[str]:
         """Prerequisites outside Python."""
+        for (argument, value), needs in self.entry.needs_with.items():
+            if self.kwargs.get(argument) == value:
+                return needs
         own = self._variant.needs
         return self.entry.needs if own is None else own
 

@@ -124,9 +124,9 @@ def evaluate(config: EvalConfig, *, resume: Path | None = None, listen: Listener
         AgentBenchError: With the exit code of its class; whatever was scored before stays on disk.
     """
     resolved = config.resolve_env()
-    if config.sandbox != "docker":  # What the environment needs, its image has.
-        check_needs(resolved)
     place = Place(resolved, config.sandbox, allow_unsandboxed=config.allow_unsandboxed)
+    if place.kind != "docker":  # What the environment needs, its image has.
+        check_needs(resolved)
     plan = plan_tasks(resolved, config.episodes, config.trials, config.seed, place=place)
     policy = choose_policy(config.model, config.model_options())
     try:

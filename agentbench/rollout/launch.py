@@ -17,11 +17,13 @@ from agentbench.core.registry import Resolved
 from agentbench.remote.interpreter import missing
 from agentbench.rollout.place import Place
 from agentbench.sandbox import browser, engine
+from agentbench.sandbox.process import missing_bubblewrap
 
 T = TypeVar("T")
 
 PREREQUISITES: dict[str, Callable[[], str | None]] = {
     "browser": browser.missing,
+    "bubblewrap": missing_bubblewrap,
     "docker": engine.missing_engine,
     "textworld": partial(missing, "textworld"),
 }
@@ -41,7 +43,9 @@ def check_needs(resolved: Resolved) -> None:
         check = PREREQUISITES.get(need)
         missing = f"this version of AgentBench has no support for {need!r}" if check is None else check()
         if missing:
-            raise PrerequisiteError(f"{resolved.id} needs {need}: {missing}")
+            instead = resolved.entry.needs_with.items()
+            others = [f"; or, without {need}: -E {name}={value}" for (name, value), e in instead if need not in e]
+            raise PrerequisiteError(f"{resolved.id} needs {need}: {missing}{''.join(others)}")
 
 
 class Threads:

@@ -13,18 +13,21 @@ from typing import Any, Final, Literal
 
 import agentbench
 from agentbench.core.env import Env
-from agentbench.core.errors import PrerequisiteError, UsageError
+from agentbench.core.errors import IntegrityError, PrerequisiteError, UsageError
 from agentbench.core.registry import Resolved
 from agentbench.remote.client import RemoteEnv, processes_of
 from agentbench.sandbox.base import Limits
 from agentbench.sandbox.engine import labels, missing_engine
-from agentbench.sandbox.images import build
+from agentbench.sandbox.images import Image, build, find
 from agentbench.sandbox.process import jail_command, missing_bubblewrap
 
 Kind = Literal["none", "process", "docker"]
 
 LIMITS: Final = Limits(memory=2048, cpus=2.0, processes=512, lifetime=24 * 3600.0)
 """What one container may use, with all its sessions."""
+
+_CONTAINED: Final = {"docker", "bubblewrap"}
+"""What an environment needs that contains its commands itself."""
 
 
 class Place:
@@ -37,12 +40,13 @@ class Place:
 
     Raises:
         PrerequisiteError: No engine, no bubblewrap, or no image can be had.
+        IntegrityError: The image carries another source than the one that runs, and cannot be built anew.
         UsageError: The environment is a file, and the image does not hold it.
     """
 
     def __init__(self, resolved: Resolved, kind: Kind = "none", *, allow_unsandboxed: bool = False) -> None:
         self._resolved = resolved
-        self.kind: Kind = "none" if "docker" in resolved.needs else kind
+        self.kind: Kind = "none" if resolved.needs & _CONTAINED else kind
         self.record: dict[str, Any] = {}
         """What isolation there is, for the run's lock; empty where there is none."""
         self.start: Callable[[], Env] = resolved.make
@@ -61,8 +65,8 @@ class Place:
             raise UsageError(
                 f"{self._resolved.origin} is in no image; expected an installed environment, or --sandbox none"
             )
-        image = build(entry.image or entry.name)
-        self.record = {"kind": "docker", "image": image.name, "digest": image.id, **_limits()}
+        image = _image(entry.image or entry.name)
+        self.record = {"kind": "docker", "image": image.name, "digest": image.id, "content": image.content, **_limits()}
         return [
             *_docker_run(),
             image.id,
@@ -83,6 +87,23 @@ class Place:
             return _serve(sys.executable, name)
         self.record = {"kind": "process", "isolation": "bubblewrap namespaces", "network": "none"}
         return [*jail_command(LIMITS, _readable(name), {}), *_serve(sys.executable, name)]
+
+
+def _image(name: str) -> Image:
+    """Return the image with the source that is running, building it where another one is carried.
+
+    Raises:
+        IntegrityError: There is an image, it carries another source, and it cannot be built anew.
+    """
+    try:
+        return build(name)
+    except PrerequisiteError as error:
+        found = find(name)
+        if found is None:
+            raise
+        raise IntegrityError(
+            f"{found.name} carries another source than the one that runs, and cannot be built anew: {error}"
+        ) from error
 
 
 def _serve(python: str, name: str) -> list[str]:

@@ -44,17 +44,21 @@ class ProcessSandbox(Jail):
     Args:
         limits: What it may use; `cpus`, `network`, `root` and `user` cannot be chosen here.
         readable: Further paths of this machine that can be read inside, at the same place.
+        hidden: Folders that are empty inside, but for what is readable in them.
 
     Raises:
         PrerequisiteError: Bubblewrap is missing, or may not make namespaces here.
     """
 
-    def __init__(self, limits: Limits | None = None, *, readable: Sequence[str] = ()) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, readable: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> None:
         super().__init__(limits or Limits())
         problem = missing_bubblewrap()
         if problem:
             raise PrerequisiteError(problem)
         self._readable = tuple(readable)
+        self._hidden = tuple(hidden)
         self._wires = 0
 
     def _boot(self) -> None:
@@ -62,7 +66,8 @@ class ProcessSandbox(Jail):
         if os.geteuid() == 0:
             os.chown(self._folder_out, UNPRIVILEGED, UNPRIVILEGED)
         info, told = os.pipe()
-        command = jail_command(self.limits, (*self._readable,), {str(self._folder_out): WIRES}, told)
+        wires = {str(self._folder_out): WIRES}
+        command = jail_command(self.limits, self._readable, wires, told, hidden=self._hidden)
         try:
             self._process = subprocess.Popen(
                 [*command, *BASH, str(int(self.limits.lifetime))],
@@ -150,6 +155,7 @@ class ProcessSandbox(Jail):
             "disk_mib": limits.disk,
             "lifetime_s": limits.lifetime,
             "readable": [*VISIBLE, *self._readable],
+            "hidden": list(self._hidden),
         }
 
 
@@ -159,7 +165,14 @@ def stale_folders() -> list[Path]:
     return [each for each in folders if not lives(each.name.removeprefix(FOLDER).rpartition("-")[0])]
 
 
-def jail_command(limits: Limits, readable: Sequence[str], bound: dict[str, str], told: int | None = None) -> list[str]:
+def jail_command(
+    limits: Limits,
+    readable: Sequence[str],
+    bound: dict[str, str],
+    told: int | None = None,
+    *,
+    hidden: Sequence[str] = (),
+) -> list[str]:
     """Return the `bwrap` command line before the program that it runs.
 
     Args:
@@ -167,6 +180,7 @@ def jail_command(limits: Limits, readable: Sequence[str], bound: dict[str, str],
         readable: Paths that can be read inside, at the same place.
         bound: Folders of pipes: where they are, and where they shall be seen.
         told: File descriptor that hears of the first process inside.
+        hidden: Folders that are empty inside, but for what is readable in them.
     """
     command = ["bwrap", "--unshare-all", "--new-session", "--as-pid-1", "--clearenv", "--uid", "1000", "--gid", "1000"]
     for path in (*VISIBLE, *readable):
@@ -177,15 +191,24 @@ def jail_command(limits: Limits, readable: Sequence[str], bound: dict[str, str],
     command += ["--proc", "/proc", "--dev", "/dev"]
     for folder, size in {WORKSPACE: limits.disk, "/tmp": max(1, limits.disk // 4), "/dev/shm": 16}.items():
         command += ["--size", str(size * 2**20), "--tmpfs", folder]
+    covers = ["/tmp", *(path for path in hidden if _within(path, (*VISIBLE, *readable)))]
+    for path in covers[1:]:
+        command += ["--size", "4096", "--tmpfs", path]
     for path in readable:
-        if Path(path).is_relative_to("/tmp"):  # what was mounted there lies below the new /tmp
+        if _within(path, covers):  # what was mounted there lies below what covers it
             command += ["--ro-bind-try", path, path]
+    for path in covers[1:]:
+        command += ["--remount-ro", path]
     for there, here in bound.items():
         command += ["--bind", there, here]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE]
     for name, value in {**ENVIRONMENT, "PATH": "/usr/local/bin:/usr/bin:/bin"}.items():
         command += ["--setenv", name, value]
     return command if told is None else [*command, "--info-fd", str(told)]
+
+
+def _within(path: str, folders: Sequence[str]) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
 def missing_bubblewrap() -> str | None:

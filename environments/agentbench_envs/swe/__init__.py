@@ -67,7 +67,9 @@ ENTRY = EnvEntry(
         "list": Variant(splits=("train", "valid", "test", "all")),
     },
     deterministic=False,
+    thread_bound=True,  # Its calls wait for commands; on a thread of its own none waits for another episode's.
     needs=frozenset({"docker"}),
+    needs_with={("sandbox", "process"): frozenset({"bubblewrap"})},
     image="swe",
     builder="agentbench_envs.swe.build:main",
     licence="Apache-2.0",

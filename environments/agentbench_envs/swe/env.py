@@ -15,7 +15,7 @@ from agentbench.sandbox.base import Sandbox
 from agentbench_envs.swe.actions import Answer, Workbench
 from agentbench_envs.swe.grade import NOTHING, Grade, grade
 from agentbench_envs.swe.issues import HINTS, Hints, write_issue
-from agentbench_envs.swe.places import open_sandbox
+from agentbench_envs.swe.places import KINDS, Kind, Stock
 from agentbench_envs.swe.repository import Repository
 from agentbench_envs.swe.tasks import SPLITS, Instance, load, read_tree, shipped
 from agentbench_envs.swe.tools import MalformedError, parse, write
@@ -28,6 +28,9 @@ _IDLE: Final = (
     write("submit"),
 )
 """What random play chooses from."""
+
+MOST_SPARE: Final = 8
+"""Sandboxes of one environment that may wait."""
 
 _NOT_YET: Final = dict.fromkeys(("resolved", "fraction", "submitted", "modified"), 0.0)
 """The terms that only handing in can earn."""
@@ -45,10 +48,13 @@ class SweEnv(Env):
         test_seconds: How long the hidden tests may take.
         output_chars: Characters of a command's output that are shown.
         weights: What each term of the reward is worth; terms that are not named are worth nothing.
+        sandbox: `docker`, or `process` for bubblewrap's namespaces and this machine's own Python.
+        spare: Sandboxes that are started before they are needed; 0 for none.
         split: `train`, `valid`, `test` or `all`.
 
     Raises:
         UsageError: An argument is out of its range, or no task fits.
+        PrerequisiteError: With `sandbox="process"`, this machine lacks Python, git or pytest.
     """
 
     def __init__(
@@ -62,18 +68,27 @@ class SweEnv(Env):
         test_seconds: float = 120.0,
         output_chars: int = 8000,
         weights: Mapping[str, float] | None = None,
+        sandbox: Kind = "docker",
+        spare: int = 1,
         split: str = "train",
     ) -> None:
         if hints not in HINTS:
             raise UsageError(f"found hints {hints!r}, expected one of {', '.join(HINTS)}")
         if min(command_seconds, test_seconds) <= 0 or output_chars < 200:
             raise UsageError("command_seconds and test_seconds must be positive, and output_chars at least 200")
+        if sandbox not in KINDS or not 0 <= spare <= MOST_SPARE:
+            raise UsageError(
+                f"found sandbox {sandbox!r} and spare {spare}, expected docker or process, and 0 to {MOST_SPARE}"
+            )
         self._hints: Hints = hints
         self._command_seconds, self._test_seconds = command_seconds, test_seconds
         self._output_chars = output_chars
         self._weights = {"resolved": 1.0} if weights is None else weights
         self._tasks = _select(shipped() if tasks is None else load(Path(tasks)), library, recipe, split)
         self.task_count = len(self._tasks)
+        if sandbox == "process" and any(instance.image for instance in self._tasks):
+            raise UsageError("tasks with images of their own need containers: leave -E sandbox=process out")
+        self._stock = Stock(sandbox, spare)
         self._sandbox: Sandbox | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -87,11 +102,11 @@ class SweEnv(Env):
         super().reset(seed=seed)
         if options:
             raise UsageError(f"unknown option {', '.join(map(repr, options))}; SWE takes none")
-        self.close()
+        self._leave()
         number = int(self.np_random.integers(2**63)) if seed is None else seed
         self.instance = self.task(number)
         began = time.perf_counter()
-        self._sandbox = open_sandbox(self.instance)
+        self._sandbox = self._stock.take(self.instance)
         self._repository = Repository(self._sandbox, self.instance)
         self._repository.prepare(withhold=True)
         self._repository.enter()
@@ -124,7 +139,7 @@ class SweEnv(Env):
 
     def _submit(self, began: float) -> Step:
         patch = self._repository.patch()
-        self.close()
+        self._leave()
         result, doubt = self._grade(patch) if patch else (NOTHING, "" if patch == "" else "no patch could be read")
         solved = result.resolved == "full"
         terms = {
@@ -142,7 +157,7 @@ class SweEnv(Env):
     def _grade(self, patch: str) -> tuple[Grade, str]:
         """Apply the patch where no agent was, and run the hidden tests there."""
         instance = self.instance
-        with open_sandbox(instance) as fresh:
+        with self._stock.take(instance) as fresh:
             repository = Repository(fresh, instance)
             repository.prepare(withhold=False)
             if not repository.apply(patch):
@@ -179,7 +194,12 @@ class SweEnv(Env):
         return _IDLE[self.action_random.integers(len(_IDLE))]
 
     def close(self) -> None:
-        """End the agent's sandbox. Idempotent."""
+        """End the agent's sandbox, and those that wait. Idempotent."""
+        self._leave()
+        if hasattr(self, "_stock"):
+            self._stock.close()
+
+    def _leave(self) -> None:
         sandbox, self._sandbox = getattr(self, "_sandbox", None), None
         if sandbox is not None:
             sandbox.close()
