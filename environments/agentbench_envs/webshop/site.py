@@ -152,8 +152,8 @@ class Site:
         self._socket = _listen(port)
         self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
         config = uvicorn.Config(
-            self._app(), log_config=None, log_level="error", access_log=False, lifespan="off", ws="none", http="h11", loop="asyncio",
-            server_header=False, timeout_graceful_shutdown=2,
+            self._app(), log_config=None, log_level="error", access_log=False, lifespan="off", ws="none", http="h11",
+            loop="asyncio", server_header=False, timeout_graceful_shutdown=2,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(

@@ -1,0 +1,128 @@
+"""Nothing of a browser's episodes stays behind: no process, port, thread, open file or temporary folder."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.registry import resolve
+from agentbench.evaluate.evaluate import plan_tasks
+from agentbench.policies import scripted
+from agentbench.rollout.episode import Setting
+from agentbench.rollout.limits import Limits
+from agentbench.rollout.pool import play
+from tests.cli.command import start
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+LISTENS = "0A"
+"""How the system's table of connections writes that state."""
+
+
+@pytest.fixture(name="scratch")
+def _scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The only place for temporary files; Chromium's socket needs a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="shop-"))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def browsers(scratch: Path, client: int = 0) -> list[int]:
+    """Return the processes, but the client's own, that have this folder for temporary files or a profile in it."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            said = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(scratch).encode() in said and int(folder.name) not in (os.getpid(), client):
+            found.append(int(folder.name))
+    return found
+
+
+def ports(pid: int) -> set[str]:
+    """Return the addresses at which a process listens, as the system writes them."""
+    held = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            held.add(str(link.readlink()))
+        except OSError:
+            continue
+    return {address for address, inode in _listening() if f"socket:[{inode}]" in held}
+
+
+def _listening() -> list[tuple[str, str]]:
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [(row[1], row[9]) for row in rows if row[3] == LISTENS]
+
+
+def waits_for(holds: Callable[[], bool], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.1)
+    return holds()
+
+
+def test_nothing_stays_after_many_episodes(scratch: Path, scale: float) -> None:
+    resolved = resolve("webshop/browser")
+    setting = Setting(resolved, Limits(resolved.max_turns))
+    held: list[int] = []
+
+    async def episodes(count: int) -> int:
+        ended = 0
+        async for played in play(plan_tasks(resolved, count, 1, 0), setting, scripted.oracle(), jobs=4):
+            assert played.trajectory.failure is None
+            ended += 1
+            held.append(len(browsers(scratch)))
+        return ended
+
+    def remains() -> tuple[int, int, set[str], set[str]]:
+        """Count open files, processes, threads and ports."""
+        names = {thread.name for thread in threading.enumerate()}
+        return len(list(Path("/proc/self/fd").iterdir())), len(browsers(scratch)), names, ports(os.getpid())
+
+    asyncio.run(episodes(2))  # What stays for good, such as loaded libraries, is there after the first ones.
+    assert waits_for(lambda: not browsers(scratch))
+    before = remains()
+    held.clear()
+    count = round(10 * scale)
+    assert asyncio.run(episodes(count)) == count
+    assert waits_for(lambda: remains() == before), (remains(), before)
+    assert list(scratch.iterdir()) == []
+    assert max(held) <= 16, "a browser's processes are as many as its pages, not as its episodes"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_nothing_stays_whenever_an_evaluation_is_stopped(
+    tmp_path: Path, scratch: Path, number: signal.Signals, code: int, scale: float
+) -> None:
+    # Driver, browser, context and page are started one by one; then episodes run.
+    for moment in (*(0.3 * step for step in range(max(2, round(scale)))), None):
+        stop(tmp_path / str(moment), scratch, number, code, moment)
+
+
+def stop(home: Path, scratch: Path, number: signal.Signals, code: int, moment: float | None) -> None:
+    """Stop an evaluation some seconds after its browser's driver was started, or once an episode ended."""
+    home.mkdir()
+    process = start("eval", "--model", "random", "--env", "webshop/browser", "-n", 100, "-j", 2, cwd=home)
+    assert waits_for(lambda: len(browsers(scratch, process.pid)) > 0)
+    if moment is None:
+        assert waits_for(lambda: any(path.read_bytes() for path in home.glob("runs/*/episodes.jsonl")))
+        assert len(ports(process.pid)) == 1
+    else:
+        time.sleep(moment)
+    listened = ports(process.pid)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert waits_for(lambda: not browsers(scratch) and not list(scratch.iterdir())), moment
+    assert listened.isdisjoint(address for address, _ in _listening())
