@@ -1,46 +1,73 @@
 """Images: of the base, of each environment with the source that is running, and what becomes of them.
 
-    packages.txt  --mmdebstrap-->  agentbench/debian        where no registry can be reached
-    base          --Dockerfile-->  agentbench/base
-    environment   --Dockerfile-->  agentbench/NAME          wheels and source come in as build context
+    packages.txt  --mmdebstrap-->  agentbench/debian      where no registry can be reached
+    packages.txt  --Dockerfile-->  agentbench/base        Debian with what every image needs
+    wheels        --Dockerfile-->  agentbench/python      an environment of Python, for the environments
+    source        --Dockerfile-->  agentbench/NAME
 
-An image is labelled with a hash of everything that went into it; equal hashes are not built twice.
+Where an environment wants further packages or wheels, `debian`, `base` and `python` have its name as a suffix. Each is
+labelled with a hash of its *recipe*, which decides whether it must be built again, and a hash of its *content*: the
+recipe with every version of a Debian package and every wheel that went in. `ingredients.py` collects these.
 """
 
 import hashlib
-import importlib.util
-import io
 import json
-import re
+import os
 import shutil
 import subprocess
-import sys
-import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
-from importlib.metadata import requires
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import agentbench
 from agentbench.core.errors import PrerequisiteError, UsageError
+from agentbench.sandbox.base import Limits
+from agentbench.sandbox.docker import DockerSandbox
 from agentbench.sandbox.engine import asking, engine
+from agentbench.sandbox.ingredients import (
+    Parts,
+    digest,
+    dockerfile,
+    epoch,
+    extras,
+    hashes,
+    last_line,
+    names,
+    pack,
+    packages,
+    requirements,
+    source,
+    wheels,
+)
+
+RECIPE: Final = "agentbench.recipe"
+"""The label with the hash of what was asked for."""
 
 CONTENT: Final = "agentbench.content"
-"""The label with the hash of everything that went into an image."""
+"""The label with the hash of everything that went in."""
 
 VERSION: Final = "agentbench.version"
-"""The label with the version of the environment, or of AgentBench."""
+"""The label with the version of the environment, of AgentBench, or of Debian."""
+
+PACKAGES: Final = "agentbench.packages"
+"""The label with the version of each Debian package, as JSON."""
+
+WHEELS: Final = "agentbench.wheels"
+"""The label with the SHA-256 of each wheel, as JSON."""
 
 SUITE: Final = "bookworm"
 
-REGISTRY_BASE: Final = "debian:bookworm-slim"
+REGISTRY_BASE: Final = f"debian:{SUITE}-slim"
 
-LEFT_OUT: Final = ("__pycache__", "bundled", "recipes")
-"""Folders of the source that no image needs."""
+BASE_VARIABLE: Final = "AGENTBENCH_BASE_IMAGE"
+"""Names an image of Debian to begin with."""
 
-PYTHON: Final = (3, 11)
-"""The Python of the base."""
+WHEELS_VARIABLE: Final = "AGENTBENCH_WHEELS"
+"""Names a folder of wheels."""
+
+SNAPSHOTS: Final = "AGENTBENCH_DEBIAN_SNAPSHOTS"
+"""Names a mirror of snapshot.debian.org/archive."""
 
 
 class Image(NamedTuple):
@@ -49,73 +76,76 @@ class Image(NamedTuple):
     name: str
     id: str
     version: str
+    recipe: str
     content: str
     mib: float
+    packages: Mapping[str, str]
+    """Version of each Debian package."""
+    wheels: Mapping[str, str]
+    """SHA-256 of each wheel."""
 
 
-def folder() -> Path:
-    """Return the folder of the Dockerfiles: the installed one, or the checkout's."""
-    package = Path(agentbench.__file__).parent
-    installed = package / "_dockerfiles"
-    return installed if installed.is_dir() else package.parent / "dockerfiles"
+def debian(name: str = "base", *, snapshot: str | None = None) -> Image:
+    """Make an image of Debian from its archive, with the packages that an image needs.
 
+    Equal packages give equal bytes: mmdebstrap leaves no time behind.
 
-def names() -> list[str]:
-    """Return what can be built."""
-    return sorted(file.parent.name for file in folder().glob("*/Dockerfile"))
-
-
-def debian(*environments: str) -> str:
-    """Make an image of Debian from its archive, with the packages that the base and some environments need.
+    Args:
+        name: The image that is to stand on it.
+        snapshot: The archive as it was then, as snapshot.debian.org writes times: `20261101T000000Z`.
 
     Raises:
         PrerequisiteError: mmdebstrap is missing, or the archive cannot be reached.
     """
     if shutil.which("mmdebstrap") is None:
         raise PrerequisiteError("mmdebstrap is missing; install it with: sudo apt-get install mmdebstrap")
-    packages = _packages("base", *environments)
+    asked = packages("base", name)
     with tempfile.TemporaryDirectory(prefix="agentbench-images-") as scratch:
         file = Path(scratch) / "root.tar"
-        command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", SUITE, str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(asked)}", *_archive(snapshot, file)]
+        variables = {**os.environ, "SOURCE_DATE_EPOCH": epoch()}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise PrerequisiteError(f"mmdebstrap could not make {SUITE}: {last}")
-        tag = f"agentbench/debian:{_digest(packages)[:12]}"
-        with asking(f"importing {tag}"):
-            changes = [f"LABEL {CONTENT}={_digest(packages)}", f"LABEL {VERSION}={SUITE}", 'CMD ["bash"]']
-            repository, _, name = tag.partition(":")
-            engine().import_image_from_file(str(file), repository=repository, tag=name, changes=changes)
-    return tag
+            raise PrerequisiteError(f"mmdebstrap could not make {SUITE}: {last_line(done.stderr)}")
+        with file.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        version = f"{SUITE} {snapshot}" if snapshot else SUITE
+        labels = {RECIPE: digest(asked), CONTENT: content, VERSION: version}
+        changes = [f'LABEL "{key}"="{value}"' for key, value in labels.items()]
+        tag = f"debian{_own(name)}"
+        with asking(f"importing agentbench/{tag}"):
+            engine().import_image_from_file(
+                str(file), repository=f"agentbench/{tag}", tag="latest", changes=[*changes, 'CMD ["bash"]']
+            )
+    return next(image for image in images() if image.name == f"agentbench/{tag}:latest")
 
 
-def build(name: str, *, base_image: str | None = None, wheels: Path | None = None) -> Image:
-    """Build an image, unless there is one of the same content.
+def build(name: str, *, base_image: str | None = None, wheels: Path | None = None, anew: bool = False) -> Image:
+    """Build an image, and what it stands on, unless they are here with the same recipe.
 
     Args:
         name: A folder of the Dockerfiles.
-        base_image: What to begin with; by default Debian as `debian` made it, else from a registry.
-        wheels: A folder of wheels to install from; by default pip collects them.
+        base_image: What to begin with; by default what `AGENTBENCH_BASE_IMAGE` names, else Debian as `debian` made it
+            or can make it, else Debian from a registry.
+        wheels: A folder of wheels to install from; by default what `AGENTBENCH_WHEELS` names, else pip looks for them.
+        anew: Build it, and all but the Debian that it stands on, even if nothing changed.
 
     Raises:
-        UsageError: There is no such image.
+        UsageError: There is no such image, or no such folder.
         PrerequisiteError: The base image or a wheel cannot be had.
     """
     if name not in names():
         raise UsageError(f"there is no image {name!r}; known: {', '.join(names())}")
-    base_image = base_image or _debian_here(name)
-    base = _base(name, base_image)
-    if name == "base":
+    base = _base(name, base_image, anew=anew)
+    extra = extras(name)
+    if extra is not None:
+        base = _python(name, extra, base, wheels, anew=anew)
+    if name in ("base", "python"):
         return base
-    parts = dict(_parts(name))
-    version = parts.pop("version").decode()
-    found = find(name)
-    content = _content(parts, base.id)
-    if found is not None and found.content == content:
-        return found
-    if "COPY wheels" in parts["Dockerfile"].decode():
-        parts |= _wheels(parts["requirements.txt"].decode(), wheels)
-    return _build(name, parts, base.id, version, content=content)
+    parts = {"Dockerfile": dockerfile(name), **(source() if extra is not None else {})}
+    recipe = digest(hashes(parts), base.content)
+    labels = {RECIPE: recipe, CONTENT: recipe, VERSION: _version(name)}
+    return (None if anew else _here(name, recipe)) or _made(_run(parts, base.id, labels, tag=name, anew=anew))
 
 
 def find(name: str) -> Image | None:
@@ -127,7 +157,13 @@ def images() -> list[Image]:
     """List our images."""
     with asking("listing images"):
         found = engine().images(filters={"label": CONTENT})
-    return sorted(_image(tag, each) for each in found for tag in each["RepoTags"] or ["<none>"])
+    return sorted((_image(tag, each) for each in found for tag in each["RepoTags"] or ["<none>"]), key=lambda i: i.name)
+
+
+def root(image: Image) -> str:
+    """Return a hash of an image's file system: equal hashes, equal bytes, whenever it was built."""
+    with asking("looking at an image"):
+        return digest(engine().inspect_image(image.id)["RootFS"]["Layers"])
 
 
 def prune() -> list[Image]:
@@ -141,43 +177,14 @@ def prune() -> list[Image]:
 
 def _image(tag: str, each: Mapping[str, Any]) -> Image:
     known = each["Labels"]
-    return Image(tag, each["Id"], known.get(VERSION, ""), known.get(CONTENT, ""), round(each["Size"] / 2**20, 1))
+    version, recipe, content = (known.get(label, "") for label in (VERSION, RECIPE, CONTENT))
+    lists = (json.loads(known.get(label, "{}")) for label in (PACKAGES, WHEELS))
+    return Image(tag, each["Id"], version, recipe, content, round(each["Size"] / 2**20, 1), *lists)
 
 
-def _base(name: str, base_image: str) -> Image:
-    """Make what an environment stands on: the base, with the packages of its own where it has some."""
-    packages = _packages("base", name)
-    tag = "base" if packages == _packages("base") else f"base-{name}"
-    parts = {"Dockerfile": _file("base/Dockerfile"), "packages.txt": "\n".join(packages).encode()}
-    return _build(tag, parts, base_image, agentbench.__version__)
-
-
-def _debian_here(name: str) -> str:
-    """Return Debian as made here with the packages of an image, making it where that is possible."""
-    tag = f"agentbench/debian:{_digest(_packages('base', name))[:12]}"
-    if any(image.name == tag for image in images()):
-        return tag
-    return debian(name) if shutil.which("mmdebstrap") else REGISTRY_BASE
-
-
-def _packages(*folders: str) -> list[str]:
-    files = (folder() / each / "packages.txt" for each in folders)
-    return sorted({word for file in files if file.is_file() for word in file.read_text(encoding="utf-8").split()})
-
-
-def _parts(name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield what goes into the image of an environment, by its path in the build context."""
-    dockerfile = _file(f"{name}/Dockerfile")
-    yield "Dockerfile", dockerfile
-    yield "version", _version(name).encode()
-    if b"COPY wheels" in dockerfile:
-        extras = re.search(r"^ARG EXTRAS=(\S*)", dockerfile.decode(), re.MULTILINE)
-        yield "requirements.txt", "\n".join(_requirements(extras[1] if extras else "")).encode()
-    if b"COPY source" in dockerfile:
-        yield from _source(Path(agentbench.__file__).parent, "source/agentbench")
-        spec = importlib.util.find_spec("agentbench_envs")
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            yield from _source(Path(place), "source/agentbench_envs")
+def _here(name: str, recipe: str) -> Image | None:
+    found = find(name)
+    return found if found is not None and found.recipe == recipe else None
 
 
 def _version(name: str) -> str:
@@ -187,92 +194,147 @@ def _version(name: str) -> str:
     return agentbench.__version__ if entry is None else str(entry.version)
 
 
-def _source(root: Path, there: str) -> Iterator[tuple[str, bytes]]:
-    for file in sorted(root.rglob("*")):
-        path = file.relative_to(root)
-        if file.is_file() and not set(path.parts) & set(LEFT_OUT):
-            yield f"{there}/{path.as_posix()}", file.read_bytes()
+def _own(name: str, extra: str = "") -> str:
+    """Return the suffix of what is made for one environment alone, because it wants packages or an extra of its own."""
+    return f"-{name}" if extra or packages("base", name) != packages("base") else ""
 
 
-def _requirements(extra: str) -> list[str]:
-    """Return what our distribution needs, with one extra."""
-    found = []
-    for line in requires("agentbench-gym") or ():
-        need, _, marker = line.partition(";")
-        if not marker or (extra and re.search(rf"extra == ['\"]{extra}['\"]", marker)):
-            found.append(need.strip())
-    return sorted(found)
+def _archive(snapshot: str | None, file: Path) -> list[str]:
+    """Return what mmdebstrap shall make from where, in its order: suite, target, sources."""
+    if snapshot is None:
+        return [SUITE, str(file)]
+    mirror = os.environ.get(SNAPSHOTS, "http://snapshot.debian.org/archive").rstrip("/")
+    sources = [f"deb {mirror}/debian/{snapshot} {suite} main" for suite in (SUITE, f"{SUITE}-updates")]
+    sources.append(f"deb {mirror}/debian-security/{snapshot} {SUITE}-security main")
+    return ['--aptopt=Acquire::Check-Valid-Until "false"', SUITE, str(file), *sources]
 
 
-def _wheels(requirements: str, house: Path | None) -> dict[str, bytes]:
-    """Collect wheels for the base's Python."""
-    with tempfile.TemporaryDirectory(prefix="agentbench-images-") as scratch:
-        target = house
-        if target is None:
-            target = Path(scratch) / "wheels"
-            pip = [sys.executable, "-m", "pip"]
-            same = sys.version_info[:2] == PYTHON
-            how = (
-                ["wheel", "--wheel-dir"] if same else ["download", "--only-binary=:all:", "--python-version=3.11", "-d"]
-            )
-            done = subprocess.run(
-                [*pip, *how, str(target), *requirements.split("\n")], capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0:
-                last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-                raise PrerequisiteError(f"pip cannot collect the wheels: {last}; name a folder of them with --wheels")
-        found = {f"wheels/{file.name}": file.read_bytes() for file in sorted(target.glob("*.whl"))}
-    if not found:
-        raise PrerequisiteError(f"there is no wheel in {house}")
-    return found | {"wheels/requirements.txt": requirements.encode()}
+class _Beginning(NamedTuple):
+    """What the base begins with."""
+
+    id: str
+    content: str
+    network: str
+    """Where packages that it lacks come from."""
 
 
-def _build(name: str, parts: Mapping[str, bytes], base: str, version: str, content: str | None = None) -> Image:
-    content = content or _content(parts, base)
-    tag = f"agentbench/{name}"
-    found = find(name)
-    if found is not None and found.content == content:
-        return found
+def _begin(name: str, base_image: str | None) -> _Beginning:
+    chosen = base_image or os.environ.get(BASE_VARIABLE)
+    if chosen is None:
+        here = _here(f"debian{_own(name)}", digest(packages("base", name)))
+        if here is None and shutil.which("mmdebstrap"):
+            here = debian(name)
+        if here is not None:
+            return _Beginning(here.id, here.content, "none")
+    fetched = _fetch(chosen or REGISTRY_BASE)
+    return _Beginning(fetched, fetched, "host")
+
+
+def _fetch(reference: str) -> str:
+    """Return the id of somebody else's image, pulling it where it is not here."""
+    import docker.errors
+
     api = engine()
-    with asking(f"building {tag}"):
-        lines = api.build(
-            fileobj=_context(parts),
-            custom_context=True,
-            tag=tag,
-            rm=True,
-            forcerm=True,
-            network_mode="host" if base == REGISTRY_BASE else "none",
-            buildargs={"BASE_IMAGE": base},
-            labels={CONTENT: content, VERSION: version},
-            decode=True,
-        )
-        for line in lines:
-            if "error" in line:
-                raise PrerequisiteError(f"building {tag}: {' '.join(str(line['error']).split())}")
-    made = find(name)
-    assert made is not None
+    with asking(f"pulling {reference}"):
+        try:
+            return str(api.inspect_image(reference)["Id"])
+        except docker.errors.ImageNotFound:
+            repository, tag = docker.utils.parse_repository_tag(reference)
+        try:
+            api.pull(repository, tag=tag or "latest")
+            return str(api.inspect_image(reference)["Id"])
+        except docker.errors.APIError as error:
+            said = " ".join(str(error.explanation).split())
+            raise PrerequisiteError(
+                f"{reference} is not here and cannot be pulled: {said}; install mmdebstrap to do without a registry"
+            ) from error
+
+
+def _base(name: str, base_image: str | None, *, anew: bool) -> Image:
+    """Make what an environment stands on: the base, with the packages of its own where it has some."""
+    tag = f"base{_own(name)}"
+    asked = packages("base", name)
+    parts = {"Dockerfile": dockerfile("base")}
+    begun = _begin(name, base_image)
+    recipe = digest(hashes(parts), asked, begun.content)
+    found = _here(tag, recipe)
+    if found is not None and not anew:
+        return found
+    arguments = {"PACKAGES": " ".join(asked)}
+    raw = _run(parts, begun.id, {}, arguments=arguments, network=begun.network, anew=anew)
+    known = _installed(raw)
+    labels = {RECIPE: recipe, CONTENT: digest(recipe, known), VERSION: agentbench.__version__}
+    labelled = {"Dockerfile": f"FROM {raw}".encode()}
+    return _made(_run(labelled, raw, labels | {PACKAGES: json.dumps(known), WHEELS: "{}"}, tag=tag))
+
+
+def _installed(image: str) -> dict[str, str]:
+    """Ask an image which Debian packages it has."""
+    with DockerSandbox(image, Limits(memory=128, disk=16)) as sandbox:
+        listed = sandbox.exec("dpkg-query --show").output
+    return dict(line.split("\t") for line in sorted(listed.splitlines()))
+
+
+def _python(name: str, extra: str, base: Image, house: Path | None, *, anew: bool) -> Image:
+    """Make what environments of these wheels stand on."""
+    tag = f"python{_own(name, extra)}"
+    parts = {"Dockerfile": dockerfile("python"), **requirements(extra)}
+    recipe = digest(hashes(parts), base.content)
+    found = _here(tag, recipe)
+    if found is not None and house is None and not anew:
+        return found
+    named = os.environ.get(WHEELS_VARIABLE)
+    collected = wheels(requirements(extra), house or (Path(named) if named else None))
+    known = {Path(path).name: value for path, value in hashes(collected).items()}
+    content = digest(recipe, known)
+    if found is not None and found.content == content and not anew:
+        return found
+    labels = {RECIPE: recipe, CONTENT: content, VERSION: agentbench.__version__, WHEELS: json.dumps(known)}
+    made = _made(_run({**parts, **collected}, base.id, labels, tag=tag, anew=anew))
+    _sweep(base)
     return made
 
 
-def _context(parts: Mapping[str, bytes]) -> io.BytesIO:
-    """Pack a build context; equal parts give equal bytes."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for path, data in sorted(parts.items()):
-            member = tarfile.TarInfo(path)
-            member.size, member.mode = len(data), 0o644
-            tar.addfile(member, io.BytesIO(data))
-    stream.seek(0)
-    return stream
+def _sweep(base: Image) -> None:
+    """Remove the stage of a build that only its result was copied from; it has the labels of its base, and no name."""
+    with asking("removing a stage of a build"):
+        for left in engine().images(filters={"dangling": True, "label": f"{CONTENT}={base.content}"}):
+            engine().remove_image(left["Id"])
 
 
-def _content(parts: Mapping[str, bytes], base: str) -> str:
-    return _digest([base, *((path, hashlib.sha256(data).hexdigest()) for path, data in sorted(parts.items()))])
+def _run(
+    parts: Parts,
+    base: str,
+    labels: Mapping[str, str],
+    *,
+    tag: str | None = None,
+    arguments: Mapping[str, str] | None = None,
+    network: str = "none",
+    anew: bool = False,
+) -> str:
+    """Let the engine build, and return the id."""
+    title = f"agentbench/{tag}" if tag else "an image"
+    with asking(f"building {title}"):
+        lines = engine().build(
+            fileobj=pack(parts),
+            custom_context=True,
+            tag=tag and title,
+            rm=True,
+            forcerm=True,
+            nocache=anew,
+            network_mode=network,
+            buildargs={"BASE_IMAGE": base, "SOURCE_DATE_EPOCH": epoch(), **(arguments or {})},
+            labels=dict(labels),
+            decode=True,
+        )
+        made = ""
+        for line in lines:
+            if "error" in line:
+                raise PrerequisiteError(f"building {title}: {' '.join(str(line['error']).split())}")
+            made = line.get("aux", {}).get("ID", made)
+    return str(made)
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
-
-
-def _file(path: str) -> bytes:
-    return (folder() / path).read_bytes()
+def _made(image: str) -> Image:
+    """Return the image of this id; somebody else may have taken its name by now."""
+    return next(each for each in images() if each.id == image)

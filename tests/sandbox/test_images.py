@@ -14,13 +14,13 @@ from agentbench.core.registry import resolve
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate
 from agentbench.rollout.place import Kind, Place
-from agentbench.sandbox import engine, images
+from agentbench.sandbox import engine, images, ingredients
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def test_every_environment_has_a_dockerfile_and_every_dockerfile_is_known() -> None:
-    assert set(images.names()) >= {"base", "sokoban", "textworld", "alfworld", "webshop", "swe"}
+    assert set(ingredients.names()) >= {"base", "sokoban", "textworld", "alfworld", "webshop", "swe"}
     with pytest.raises(UsageError, match="no image 'nothing'"):
         images.build("nothing")
 
