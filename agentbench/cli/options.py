@@ -33,7 +33,7 @@ def options_of(config: type[BaseModel]) -> Callable[[Callable[..., None]], Calla
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        fields = [_parameter(name, field) for name, field in config.model_fields.items()]
+        fields = [_parameter(config, name) for name in config.model_fields]
 
         @functools.wraps(command)
         def wrapped(**given: Any) -> None:
@@ -82,11 +82,13 @@ def _said(values: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+def option(config: type[BaseModel], name: str) -> Any:
+    """Return the option of one field, for a command that takes this field and not the whole configuration."""
+    field = config.model_fields[name]
     flag = "--" + name.replace("_", "-")
     kind = _plain_type(field.annotation)
     flags = [*([SHORT[name]] if name in SHORT else []), f"{flag}/--no-{flag[2:]}" if kind is bool else flag]
-    option = typer.Option(
+    return typer.Option(
         *flags,
         envvar=f"AGENTBENCH_{name.upper()}",
         show_envvar=False,
@@ -94,7 +96,11 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         help=_help(field),
         metavar=_METAVARS.get(name),
     )
-    hint = Annotated[kind | None, option]  # type: ignore[valid-type]
+
+
+def _parameter(config: type[BaseModel], name: str) -> inspect.Parameter:
+    kind = _plain_type(config.model_fields[name].annotation)
+    hint = Annotated[kind | None, option(config, name)]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
 
 

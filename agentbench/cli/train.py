@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agentbench.cli.options import option
 from agentbench.core.errors import Interrupted, PrerequisiteError, UsageError
+from agentbench.evaluate.config import EvalConfig
 
 
 def train(
@@ -21,6 +23,8 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Root seed; it also decides new weights.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for run directories.")] = None,
+    sandbox: Annotated[str | None, option(EvalConfig, "sandbox")] = None,
+    allow_unsandboxed: Annotated[bool | None, option(EvalConfig, "allow_unsandboxed")] = None,
     resume: Annotated[Path | None, typer.Option(help="Run directory to go on with.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
 ) -> None:
@@ -30,6 +34,7 @@ def train(
 
     values = _values(config, resume)
     named = {"model": model, "env": env, "seed": seed, "out": None if out is None else str(out)}
+    named |= {"sandbox": sandbox, "allow_unsandboxed": allow_unsandboxed}
     values.update({key: value for key, value in named.items() if value is not None})
     if algorithm is not None:
         values["algorithm"] = {"name": algorithm}

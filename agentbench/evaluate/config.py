@@ -18,7 +18,7 @@ from agentbench.policies.choose import ModelOptions
 from agentbench.rollout.context import ContextSpec
 from agentbench.rollout.episode import Setting
 from agentbench.rollout.limits import Limits
-from agentbench.rollout.place import Place
+from agentbench.rollout.place import Kind, Place
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -72,7 +72,7 @@ class EvalConfig(BaseModel):
     api_key_env: str | None = None
     """Name of the variable that holds the server's key."""
 
-    sandbox: Literal["none", "process", "docker"] = "none"
+    sandbox: Kind = "none"
     """Where the environment's code runs: in this process, in a jail beside it, or in its container."""
     allow_unsandboxed: bool = False
     """With `--sandbox process`: make do with a plain process where bubblewrap is missing."""

@@ -8,6 +8,7 @@ planned episode was attempted, and the summary is that of the rows. What replay 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -24,6 +25,7 @@ from agentbench.metrics.collect import summarise
 from agentbench.policies.scripted import SCRIPTED
 from agentbench.rollout.episode import Setting, run_episode
 from agentbench.rollout.launch import Seats
+from agentbench.rollout.place import Kind, Place
 
 Draw = Callable[[Resolved, int, int, int], list[Planned]]
 """Plans episodes from environment, episodes, trials and seed: `plan_tasks`."""
@@ -37,31 +39,42 @@ class Replayed(NamedTuple):
     """None if everything was equal; else where it was not, and how."""
 
 
-def replay(run: RunDirectory, *, limit: int | None = None) -> Iterator[Replayed]:
+def place_of(run: RunDirectory, kind: Kind, *, allow_unsandboxed: bool = False) -> Place:
+    """Return a place to play the episodes of a run again, wherever they were played first; see `Place`."""
+    return Place(_setting_of_run(run).resolved, kind, allow_unsandboxed=allow_unsandboxed)
+
+
+def replay(run: RunDirectory, *, limit: int | None = None, place: Place | None = None) -> Iterator[Replayed]:
     """Play the scored episodes of a run again and yield what was found.
 
     Args:
         run: The run.
         limit: Episodes to replay; None replays all.
+        place: Where the environment's code runs; None: in this process.
 
     Raises:
         UsageError: It is a training run, or its environment is not deterministic, or is here in another version.
     """
     plan = {planned.key: planned for planned in run.plan()}
-    with Repetition(_setting_of_run(run)) as repetition:
+    with Repetition(replace(_setting_of_run(run), place=place)) as repetition:
         for row in list(run.scored().values())[:limit]:
             yield Replayed(row["key"], _difference(repetition, run, row, plan.get(row["key"])))
 
 
-def run_difference(run: RunDirectory) -> str | None:
-    """Say where a run is not of one piece, apart from what its episodes say; None if it is."""
+def run_difference(run: RunDirectory, *, place: Place | None = None) -> str | None:
+    """Say where a run is not of one piece, apart from what its episodes say; None if it is.
+
+    Args:
+        run: The run.
+        place: Where the environment's code runs that draws the plan again; None: in this process.
+    """
     state, plan, rows = run.state, run.plan(), run.rows()
     ended = state["status"] in ENDED
     if "seal" in state and not ended:
         return f"run.json says {state['status']}, and was sealed as that of a run which ended"
     return (
         (summary_difference(state["summary"], plan, rows) if ended else None)
-        or circumstances_difference(state["config"], run.lock, plan)
+        or circumstances_difference(state["config"], run.lock, plan, partial(plan_tasks, place=place))
         or _rows_difference(plan, rows, ended=ended)
         or (_seal_difference(run, state) if ended else None)
     )
@@ -139,7 +152,7 @@ class Repetition:
         self.setting = replace(setting, limits=replace(setting.limits, max_seconds=None))
         self._timed = setting.limits.max_seconds is not None
         self._runner = asyncio.Runner()
-        self._seats = Seats(resolved)
+        self._seats = Seats(resolved, setting.place)
         self._seat = self._seats.new()
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import agentbench
 from agentbench.core.env import Env
@@ -22,6 +22,19 @@ from agentbench.sandbox.images import Image, build, find
 from agentbench.sandbox.process import jail_command, missing_bubblewrap
 
 Kind = Literal["none", "process", "docker"]
+
+
+def kind_of(said: str) -> Kind:
+    """Return the kind of a place that somebody asked for.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    for kind in get_args(Kind):
+        if kind == said:
+            return kind  # type: ignore[no-any-return]
+    raise UsageError(f"sandbox is {said!r}, expected one of {', '.join(get_args(Kind))}")
+
 
 LIMITS: Final = Limits(memory=2048, cpus=2.0, processes=512, lifetime=24 * 3600.0)
 """What one container may use, with all its sessions."""

@@ -20,6 +20,7 @@ from agentbench.core.types import Sampling
 from agentbench.rollout.context import ContextSpec
 from agentbench.rollout.episode import Setting
 from agentbench.rollout.limits import Limits
+from agentbench.rollout.place import Kind, Place
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -198,6 +199,10 @@ class TrainConfig(Table):
     gradient_checkpointing: bool = False
     threads: Count | None = None
     """Threads of the mathematics on a CPU; a model of a million parameters is fastest on one."""
+    sandbox: Kind = "none"
+    """Where the environment's code runs: in this process, in a jail beside it, or in its container."""
+    allow_unsandboxed: bool = False
+    """With `sandbox = "process"`: make do with a plain process where bubblewrap is missing."""
     note: str = ""
     """Where the settings come from, and what could not be established."""
     out: Path = Path("runs")
@@ -307,7 +312,11 @@ class TrainConfig(Table):
         """How conversations are built."""
         return ContextSpec(self.rollout.context or resolved.context, self.rollout.format)
 
-    def setting(self, split: str, *, temperature: float, seed: int) -> Setting:
+    def place(self, split: str) -> Place:
+        """Where the environment's code runs, in one of its splits."""
+        return Place(self.resolve_env(split), self.sandbox, allow_unsandboxed=self.allow_unsandboxed)
+
+    def setting(self, split: str, *, temperature: float, seed: int, place: Place | None = None) -> Setting:
         """What all episodes of an update or of a validation have in common."""
         resolved = self.resolve_env(split)
         return Setting(
@@ -317,6 +326,7 @@ class TrainConfig(Table):
             self.context(resolved),
             seed,
             bootstrap=self.rollout.truncation == "bootstrap",
+            place=place,
         )
 
     def reward_spec(self, resolved: Resolved) -> RewardSpec:

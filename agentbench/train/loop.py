@@ -87,7 +87,7 @@ def _update(shop: Workshop, stage: Stage) -> tuple[Row, Experience]:
     config, counters = shop.config, shop.counters
     began = time.monotonic()
     name = (config.seed, stage.name, counters.update)
-    setting = config.setting("train", temperature=config.rollout.temperature, seed=derive("sampling", *name))
+    setting = shop.setting("train", temperature=config.rollout.temperature, seed=derive("sampling", *name))
     size = stage.algorithm.group_size
     plan = plan_groups(setting.resolved, stage.episodes // size, size, *name)
     spec = config.reward_spec(setting.resolved)
@@ -126,7 +126,7 @@ def _staleness(batch: Batch, version: int) -> Row:
 def _validate(shop: Workshop, number: int) -> dict[str, Any]:
     """Play the valid panel with the present weights, and keep the best checkpoint."""
     config, counters = shop.config, shop.counters
-    setting = config.setting("valid", temperature=config.validation.temperature, seed=derive("valid", config.seed))
+    setting = shop.setting("valid", temperature=config.validation.temperature, seed=derive("valid", config.seed))
     with shop.policy.together(len(shop.valid_plan)):
         played = play_all(shop.valid_plan, setting, shop.policy, retries=config.rollout.retries)
     success = sum(bool(trajectory.success) for trajectory in played) / len(played)

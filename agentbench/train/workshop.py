@@ -19,6 +19,7 @@ from agentbench.evaluate.lock import make_lock
 from agentbench.policies.checkpoint import Checkpoint, free_memory, load_checkpoint
 from agentbench.policies.hf import HFPolicy
 from agentbench.policies.init import init_named
+from agentbench.rollout.episode import Setting
 from agentbench.rollout.pool import Played
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
 from agentbench.train.config import TrainConfig
@@ -44,6 +45,7 @@ class Workshop:
             torch.set_num_threads(config.threads)
         self.config = config
         self.stages = stages_of(config)
+        self._places = {split: config.place(split) for split in ("train", "valid")}
         self.run = _open(config, resume)
         self.checkpoint = _load(config, self.run.path)
         self.model = self.checkpoint.model
@@ -52,7 +54,10 @@ class Workshop:
         self.policy = HFPolicy(self._sampled(), batch_size=config.rollout.batch_size)
         self.counters = Counters(kl_coef=config.regularise.kl_coef)
         self.clock = Clock()
-        self.valid_plan = plan_tasks(config.resolve_env("valid"), config.validation.episodes, 1, config.seed)
+        place = self._places["valid"]
+        self.valid_plan = plan_tasks(
+            config.resolve_env("valid"), config.validation.episodes, 1, config.seed, place=place
+        )
         self._pending = self._last_checkpoint()
         if self._pending is None:
             self._write_beginning()
@@ -62,6 +67,10 @@ class Workshop:
 
     def __exit__(self, *_: object) -> None:
         self.policy.close()
+
+    def setting(self, split: str, *, temperature: float, seed: int) -> Setting:
+        """What all episodes of an update or of a validation have in common."""
+        return self.config.setting(split, temperature=temperature, seed=seed, place=self._places[split])
 
     def keep(self, episodes: Sequence[Played]) -> None:
         """Record some training episodes beside the metrics, for people to look at."""
@@ -169,7 +178,7 @@ class Workshop:
     def _write_beginning(self) -> None:
         write_text(self.run.path / "config.toml", tomli_w.dumps(_plain(self.config)))
         (self.run.path / "metrics.jsonl").unlink(missing_ok=True)
-        setting = self.config.setting("train", temperature=self.config.rollout.temperature, seed=self.config.seed)
+        setting = self.setting("train", temperature=self.config.rollout.temperature, seed=self.config.seed)
         lock = make_lock(setting, self.policy, _no_plan(), batch_size=self.config.rollout.batch_size)
         write_json(self.run.path / "lock.json", lock)
         self.write_state("started")
@@ -192,8 +201,9 @@ def _open(config: TrainConfig, resume: Path | None) -> RunDirectory:
         resolved = config.resolve_env()
         return RunDirectory.create(config.out, resolved.id, config.make_algorithm().name)
     run = RunDirectory.open(resume)
-    # A run that was moved is the same run.
-    before, now = ({**recipe, "out": None} for recipe in (run.state["config"], _plain(config)))
+    # A run that was moved is the same run, and the same seeds give the same episodes in every place.
+    harmless = dict.fromkeys(("out", "sandbox", "allow_unsandboxed"))
+    before, now = ({**recipe, **harmless} for recipe in (run.state["config"], _plain(config)))
     require_equal(resume, "recipe", before, now)
     return run
 
