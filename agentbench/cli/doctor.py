@@ -23,7 +23,7 @@ def doctor(
     """Say what is installed here and what each missing part would be for; exit 4 if something asked for is missing."""
     from agentbench.cli.console import emit, say, say_table
 
-    findings = [*_base(), *_extras(), *_programs(), *_isolation()]
+    findings = [*_base(), *_extras(), *_programs(), *_isolation(), *_images()]
     if json:
         for finding in findings:
             emit(**finding._asdict())
@@ -73,6 +73,7 @@ def _extras() -> list[Finding]:
         "torch": "local models: install with the extra [hf]",
         "transformers": "local models: install with the extra [hf]",
         "docker": "sandboxes: install with the extra [docker]",
+        "pip": "images: it collects their wheels; python -m ensurepip",
         "playwright": "the browser: install with the extra [browser]",
         "starlette": "the browser environments' sites: install with the extra [browser]",
         "uvicorn": "the browser environments' sites: install with the extra [browser]",
@@ -87,10 +88,28 @@ def _programs() -> list[Finding]:
 
     from agentbench.sandbox import browser
 
-    wanted = {"git": "the commit in lock.json", "docker": "containers"}
+    wanted = {
+        "git": "the commit in lock.json",
+        "docker": "containers",
+        "mmdebstrap": "images where no registry can be reached: apt-get install mmdebstrap",
+    }
     found = [Finding(f"{program} (program)", shutil.which(program), serves) for program, serves in wanted.items()]
     serves = f"the browser: apt-get install chromium, or name one in {browser.VARIABLE}"
     return [*found, Finding("chromium (program)", browser.program(), serves)]
+
+
+def _images() -> list[Finding]:
+    """Say which images are here; those that are not are built when they are wanted, which takes minutes."""
+    from agentbench.core.errors import AgentBenchError
+    from agentbench.sandbox import images, ingredients
+
+    try:
+        here = {image.name.removeprefix("agentbench/").removesuffix(":latest") for image in images.images()}
+    except AgentBenchError:
+        return [Finding("images", None, "sandboxes: they need a container engine")]
+    lacking = [name for name in ingredients.names() if name not in here]
+    serves = f"to make the others: agentbench images build {' '.join(lacking)}" if lacking else "sandboxes"
+    return [Finding("images", ", ".join(sorted(here & set(ingredients.names()))) or None, serves)]
 
 
 def _isolation() -> list[Finding]:
