@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agentbench.core.seeding import derive
-from agentbench_envs.webshop.goals import NO_CEILING, draw_ceiling, draw_price
+from agentbench_envs.webshop.goals import NO_CEILING, draw_ceiling, draw_price, goal_of
 from agentbench_envs.webshop.products import Goal, Product
 
 VERSION: Final = 1
@@ -247,30 +247,11 @@ def _goals(product: Product, family: _Family, price: float, rng: random.Random) 
             number, index = divmod(number, len(product["options"][name]))
             chosen[name] = product["options"][name][index]
         attributes = rng.sample(product["Attributes"], min(len(product["Attributes"]), 3))
-        goals.append(
-            _goal(
-                product, family, attributes, chosen, ceiling, _say(family.kind.name, attributes, chosen, ceiling, rng)
-            )
-        )
+        text = _say(family.kind.name, attributes, chosen, ceiling, rng)
+        goal = goal_of(product, text, attributes, ceiling, chosen)
+        goal["family"] = "|".join([product["query"], *sorted(family.attributes)])
+        goals.append(goal)
     return goals
-
-
-def _goal(
-    product: Product, family: _Family, attributes: list[str], chosen: dict[str, str], ceiling: float, text: str
-) -> Goal:
-    return {
-        "asin": product["asin"],
-        "category": product["category"],
-        "query": product["query"],
-        "name": product["Title"],
-        "product_category": product["product_category"],
-        "instruction_text": text,
-        "attributes": attributes,
-        "price_upper": ceiling,
-        "goal_options": chosen,
-        "weight": 1,
-        "family": "|".join([product["query"], *sorted(family.attributes)]),
-    }
 
 
 def _say(name: str, attributes: Sequence[str], chosen: Mapping[str, str], ceiling: float, rng: random.Random) -> str:

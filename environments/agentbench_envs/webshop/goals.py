@@ -63,18 +63,21 @@ def goals_of(product: Product, wish: Wish, ceiling: float) -> list[Goal]:
     """Return the goals that a wish stands for, without their weights."""
     price = "" if ceiling == NO_CEILING else f", and price lower than {ceiling:.2f} dollars"
     if wish.options is not None:
-        return [_goal(product, wish, wish.instruction + price, ceiling, list(wish.options))]
+        return [goal_of(product, wish.instruction + price, wish.attributes, ceiling, list(wish.options))]
     names = sorted(product["options"])
     goals = []
     for values in itertools.product(*(product["options"][name] for name in names)):
         chosen = dict(zip(names, values, strict=True))
         wanted = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
         text = wish.instruction + (f" with {wanted}" if wanted else "") + price
-        goals.append(_goal(product, wish, text, ceiling, chosen))
+        goals.append(goal_of(product, text, wish.attributes, ceiling, chosen))
     return goals
 
 
-def _goal(product: Product, wish: Wish, text: str, ceiling: float, options: dict[str, str] | list[str]) -> Goal:
+def goal_of(
+    product: Product, text: str, attributes: list[str], ceiling: float, options: dict[str, str] | list[str]
+) -> Goal:
+    """Return the goal of buying a product, with these attributes and options, for at most so much."""
     return {
         "asin": product["asin"],
         "category": product["category"],
@@ -82,7 +85,7 @@ def _goal(product: Product, wish: Wish, text: str, ceiling: float, options: dict
         "name": product["Title"],
         "product_category": product["product_category"],
         "instruction_text": text,
-        "attributes": wish.attributes,
+        "attributes": attributes,
         "price_upper": ceiling,
         "goal_options": options,
         "weight": 1,

@@ -10,7 +10,7 @@ spaCy.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rapidfuzz import fuzz, utils
 
@@ -37,23 +37,6 @@ _LATIN_1 = dict.fromkeys(range(128, 256))
 Option = str | tuple[str, str]
 
 
-class Matches(NamedTuple):
-    """How much of a wish a purchase fulfils."""
-
-    type: float
-    attributes: int
-    options: int
-    price: bool | None
-    """Whether the price is under the ceiling; None if the goal sets none."""
-    details: dict[str, Any]
-    """The original's `info`."""
-
-    @property
-    def total(self) -> int:
-        """Parts of the wish that are met."""
-        return self.attributes + self.options + bool(self.price)
-
-
 def score(
     product: Mapping[str, Any],
     goal: Mapping[str, Any],
@@ -77,21 +60,7 @@ def score(
         The reward, and `r_type`, `r_att`, `w_att`, `query_match`, `category_match`, `title_score`, `r_price`, `w_price`
         and, if the goal names options, `r_option` and `w_option`: the share of each part that is met, and its weight.
     """
-    found = compare(product, goal, price, options, purchased_nouns=purchased_nouns, goal_nouns=goal_nouns)
-    return found.total / _parts(goal) * found.type, found.details
-
-
-def compare(
-    product: Mapping[str, Any],
-    goal: Mapping[str, Any],
-    price: float,
-    options: Mapping[str, str],
-    *,
-    purchased_nouns: Sequence[str],
-    goal_nouns: Sequence[str],
-) -> Matches:
-    """Say part by part how a purchase fulfils a goal; the arguments are those of `score`."""
-    wanted, parts = _wanted(goal["goal_options"]), _parts(goal)
+    wanted, parts = _wanted(goal["goal_options"]), len(goal["attributes"]) + len(goal["goal_options"]) + 1
     kind = _type(product, goal, purchased_nouns, goal_nouns)
     attributes = sum(has_attribute(product, attribute) for attribute in goal["attributes"])
     chosen = [plain_color(value) for value in options.values()]
@@ -106,11 +75,7 @@ def compare(
     cheap = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
     if cheap is not None:
         details |= {"r_price": cheap, "w_price": 1 / parts}
-    return Matches(kind["r_type"], attributes, matched, cheap, details)
-
-
-def _parts(goal: Mapping[str, Any]) -> int:
-    return len(goal["attributes"]) + len(goal["goal_options"]) + 1
+    return (attributes + matched + bool(cheap)) / parts * kind["r_type"], details
 
 
 def _wanted(options: Mapping[str, str] | Sequence[str]) -> Sequence[Option]:

@@ -7,7 +7,7 @@ from statistics import mean, median
 import pytest
 from agentbench_envs.webshop.generate import Made, generate, nouns
 from agentbench_envs.webshop.products import Goal
-from agentbench_envs.webshop.reward import compare
+from agentbench_envs.webshop.reward import score
 from agentbench_envs.webshop.shop import catalogue_hash, synthetic
 from agentbench_envs.webshop.splits import SPLITS, content_of, split_of
 
@@ -75,9 +75,8 @@ def test_every_goal_can_be_met_in_full(made: list[Made]) -> None:
             tagged = nouns(goal["name"])
             assert tagged
             options = named(goal)
-            found = compare(each.product, goal, each.price, options, purchased_nouns=tagged, goal_nouns=tagged)
-            assert found.type == 1.0
-            assert found.total == len(goal["attributes"]) + len(goal["goal_options"]) + 1
+            found = score(each.product, goal, each.price, options, purchased_nouns=tagged, goal_nouns=tagged)
+            assert found[0] == found[1]["r_type"] == 1.0
 
 
 def test_products_have_near_duplicates_that_are_worth_less(made: list[Made]) -> None:
@@ -86,8 +85,8 @@ def test_products_have_near_duplicates_that_are_worth_less(made: list[Made]) -> 
         goal = one.goals[0]
         if other.product["query"] == goal["query"]:
             tagged = [nouns(each.product["Title"]) for each in (other, one)]
-            found = compare(other.product, goal, other.price, {}, purchased_nouns=tagged[0], goal_nouns=tagged[1])
-            near += found.total < len(goal["attributes"]) + len(goal["goal_options"]) + 1
+            worth, _ = score(other.product, goal, other.price, {}, purchased_nouns=tagged[0], goal_nouns=tagged[1])
+            near += worth < 1
     assert near > 200
 
 

@@ -59,9 +59,6 @@ def test_recorded_rewards_come_out_again(golden: Path) -> None:
         given = (case["product"], case["goal"], case["price"], case["options"])
         nouns = {name: case[name] for name in ("purchased_nouns", "goal_nouns")}
         assert reward.score(*given, **nouns) == (case["reward"], case["info"])
-        matches = reward.compare(*given, **nouns)
-        assert matches.options == case["num_option_matches"]
-        assert matches.attributes == case["num_attr_matches"]
 
 
 def test_recorded_ratios_and_colors_come_out_again(golden: Path) -> None:
