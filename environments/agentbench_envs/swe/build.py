@@ -9,10 +9,12 @@ A mutant becomes a task if, with everything run in a sandbox without network,
     those of the broken tree do so too, in time, and none of them is missing;
     some tests fail that passed before, and no more than half of them.
 
-What a seed gives is fixed by library, seed and attempt; how fast the machine is decides only where loops are cut off.
+What a seed gives is fixed by library, seed and attempt; how fast the machine is decides only where loops are cut off,
+and how busy it is does not, for what counts is processor time.
 """
 
 import argparse
+import math
 import re
 import shutil
 import subprocess
@@ -37,6 +39,7 @@ from agentbench_envs.swe.places import open_sandbox
 from agentbench_envs.swe.repository import PROTECTED, Repository, Run
 from agentbench_envs.swe.tasks import (
     LIBRARIES,
+    SPLITS,
     Instance,
     archive_of,
     cache_folder,
@@ -56,7 +59,10 @@ ATTEMPTS: Final = 20
 """Mutants tried per wanted task before giving up."""
 
 SLOWER: Final = 3.0
-"""A broken program may take this many times as long as the working one, and five seconds more."""
+"""A broken program may take this many times the processor time of the working one, and five seconds more."""
+
+PATIENCE: Final = 10.0
+"""Seconds of wall time for each second of processor time that the tests may take: the machine may be busy."""
 
 _NOT_BROKEN: Final = (
     *("setup.py", "versioneer.py", "*_version.py", "noxfile.py", "tasks.py"),
@@ -97,6 +103,8 @@ class Library:
     """The tests that pass, by id."""
     left_out: dict[str, str]
     """Why a file's tests cannot be loaded, by file."""
+    limit: int
+    """Seconds of processor time for a run of the tests."""
 
     def __init__(
         self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener, python: str = "python3"
@@ -113,9 +121,9 @@ class Library:
         self._plain = Instance(
             "", package, (), tuple(f"{name}::" for name in files), sdist=sdist, requires=tuple(requires)
         )
-        self.limit = 600.0
+        self.limit = 600
         first, *others = self._run(self._plain, broken=False)
-        self.limit = SLOWER * max(run.seconds for run in (first, *others)) + 5
+        self.limit = math.ceil(SLOWER * min(run.seconds for run in (first, *others)) + 5)
         if first.report.doubt or len(others) < RUNS - 1:
             raise UsageError(
                 f"the tests of {sdist} cannot be used: {first.report.doubt or 'they differ from run to run'}"
@@ -174,7 +182,7 @@ class Library:
             repository = Repository(sandbox, instance, self._python)
             repository.prepare(withhold=False, broken=broken)
             while len(runs) < RUNS:
-                run = repository.test(self.limit)
+                run = repository.test(PATIENCE * self.limit, self.limit)
                 if runs and run.report.status != runs[0].report.status:
                     break
                 runs.append(run)
@@ -184,7 +192,14 @@ class Library:
 
 
 def make_tasks(
-    library: Library, wanted: int, *, seed: int, recipes: Sequence[Recipe] = RECIPES, jobs: int = 1, say: Say = print
+    library: Library,
+    wanted: int,
+    *,
+    seed: int,
+    recipes: Sequence[Recipe] = RECIPES,
+    split: str | None = None,
+    jobs: int = 1,
+    say: Say = print,
 ) -> Iterator[Instance]:
     """Yield validated tasks; fewer than wanted where the library has no more to break.
 
@@ -193,11 +208,12 @@ def make_tasks(
         wanted: How many.
         seed: Decides the mutants.
         recipes: Which to use, in turn.
+        split: Break only functions of this split.
         jobs: Sandboxes at once.
         say: Called with a line about every mutant.
     """
     found = 0
-    mutants = _mutants(library, seed, recipes, wanted * ATTEMPTS)
+    mutants = _mutants(library, seed, recipes, wanted * ATTEMPTS, split)
     with ThreadPoolExecutor(jobs) as threads:
         while batch := list(islice(mutants, jobs)):
             for verdict in threads.map(lambda pair: library.judge(*pair), batch):
@@ -260,7 +276,17 @@ def main(arguments: Sequence[str]) -> None:
     for file, reason in library.left_out.items():
         print(f"left out: {file}: {reason}", file=sys.stderr)  # noqa: T201
     recipes = options.recipe or RECIPES
-    made = list(make_tasks(library, options.count, seed=options.seed, recipes=recipes, jobs=options.jobs, say=say))
+    made = list(
+        make_tasks(
+            library,
+            options.count,
+            seed=options.seed,
+            recipes=recipes,
+            split=options.split,
+            jobs=options.jobs,
+            say=say,
+        )
+    )
     summary = f"{sdist}: {len(library.passing)} tests pass; {', '.join(f'{n} {what}' for what, n in counts.items())}"
     if not made:
         raise UsageError(f"no tasks came of {summary or 'nothing that can be broken'}")
@@ -282,6 +308,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=20, help="tasks to make; 0 fetches only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--recipe", action="append", choices=RECIPES, help="may be repeated; all by default")
+    parser.add_argument("--split", choices=SPLITS, help="break only functions of this split")
     parser.add_argument("--tests", action="append", default=[], help="a test file to use; may be repeated")
     parser.add_argument("--requires", action="append", default=[], help="a wheel that the tests need, as name==version")
     parser.add_argument("--jobs", type=int, default=2, help="sandboxes at once")
@@ -289,13 +316,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _mutants(library: Library, seed: int, recipes: Sequence[Recipe], most: int) -> Iterator[tuple[Recipe, Mutant]]:
+def _mutants(
+    library: Library, seed: int, recipes: Sequence[Recipe], most: int, split: str | None = None
+) -> Iterator[tuple[Recipe, Mutant]]:
     """Yield different mutants of a library, in the order that the seed gives."""
     seen: set[str] = set()
     for attempt in range(most):
         recipe = recipes[attempt % len(recipes)]
         mutant = mutate(library.sources, recipe, generator("swe build", library.sdist, seed, attempt))
-        if mutant is not None and mutant.bug not in seen:
+        if mutant is not None and mutant.bug not in seen and split in (None, *library.splits(mutant)):
             seen.add(mutant.bug)
             yield recipe, mutant
 

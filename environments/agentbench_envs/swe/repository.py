@@ -6,6 +6,7 @@ the agent was given, except for files that decide how tests run; then the hidden
 
 import secrets
 import shlex
+import signal
 from typing import Final, NamedTuple
 
 from agentbench.core.errors import Failure
@@ -34,6 +35,10 @@ _CANARY: Final = "def test_{passing}():\n    assert True\n\n\ndef test_{failing}
 
 _ACTIVATE: Final = "if [ -f /opt/miniconda3/bin/activate ]; then . /opt/miniconda3/bin/activate testbed; fi"
 """The images of SWE-bench keep the repository's packages in an environment of conda's."""
+
+
+_CUT_OFF: Final = (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
+"""How a shell reports a process that has used up its processor time."""
 
 
 class Run(NamedTuple):
@@ -120,8 +125,14 @@ class Repository:
         done = self._run(f"cd {self.root} && {GIT} apply --whitespace=nowarn {rules} {self._at('agent.diff')}")
         return done.exit_code == 0
 
-    def test(self, timeout: float) -> Run:
-        """Run the tests that the task names, with canaries among them."""
+    def test(self, timeout: float, processor: int | None = None) -> Run:
+        """Run the tests that the task names, with canaries among them.
+
+        Args:
+            timeout: Seconds that they may take.
+            processor: Seconds of processor time that each process may take; unlike the other, it does not depend on
+                what else the machine is doing.
+        """
         sandbox, instance = self.sandbox, self.instance
         names = [secrets.token_hex(8) for _ in range(3)]
         canary = f"test_{names[0]}.py"
@@ -133,9 +144,12 @@ class Repository:
         if instance.test_patch:
             self._demand(f"cd {self.root} && {GIT} apply --whitespace=nowarn {grader}/test.diff")
         report = f"{grader}/{secrets.token_hex(8)}"
-        done = self._run(f"{self._command(grader, report, [*instance.test_files, canary])} > /dev/null 2>&1", timeout)
-        if done.timed_out:
-            return Run(Report({}, {}, f"the tests did not end within {timeout:g} s"), done.seconds)
+        command = self._command(grader, report, [*instance.test_files, canary])
+        limited = f"ulimit -t {processor or 'unlimited'}; {command} > /dev/null 2>&1"
+        done = self._run(limited, timeout)
+        if done.timed_out or (processor and done.exit_code in _CUT_OFF):
+            limit = f"{timeout:g} s" if done.timed_out else f"{processor} s of processor time"
+            return Run(Report({}, {}, f"the tests did not end within {limit}"), done.seconds)
         canaries = Canaries(f"{canary}::test_{names[1]}", f"{canary}::test_{names[2]}")
         return Run(read_report(self._read(report), done.exit_code, canaries), done.seconds)
 

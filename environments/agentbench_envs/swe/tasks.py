@@ -35,6 +35,9 @@ SPLITS: Final = ("train", "valid", "test")
 MOST_BYTES: Final = 64 * 2**20
 """The largest source distribution that is unpacked."""
 
+_SALT: Final = 30
+"""The number under which the few functions of our libraries fall into the splits most evenly, of those below 200."""
+
 Tree = Mapping[str, bytes]
 """A repository: content by path."""
 
@@ -98,7 +101,7 @@ class Instance:
 
     @property
     def split(self) -> str:
-        """80 % train, 10 % valid, 10 % test, the same for all bugs in a function.
+        """`train`, `valid` or `test`, the same for all bugs in a function.
 
         A bug in several functions goes where the first belongs; `build` makes none between splits.
         """
@@ -111,9 +114,9 @@ class Instance:
 
 
 def split_of(tree: str, place: str) -> str:
-    """Return the split of the bugs in one place of a tree."""
-    share = int(hashlib.sha256(json.dumps([tree, place]).encode()).hexdigest()[:8], 16) / 16**8
-    return "train" if share < 0.8 else "valid" if share < 0.9 else "test"
+    """Return the split of the bugs in one place of a tree: of all places 70 %, 15 % and 15 %."""
+    share = int(hashlib.sha256(json.dumps([_SALT, tree, place]).encode()).hexdigest()[:8], 16) / 16**8
+    return "train" if share < 0.7 else "valid" if share < 0.85 else "test"
 
 
 def load(path: str | Path) -> list[Instance]:

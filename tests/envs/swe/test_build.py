@@ -49,7 +49,7 @@ ALTERNATING = """\
     mark = Path("/tmp/mark")
     known = mark.exists()
     mark.unlink() if known else mark.touch()
-    return 2 * x + known
+    return 2 * x + (not known)
 """
 
 container = pytest.mark.usefixtures("swe_image")
@@ -82,7 +82,7 @@ def mutant(old: str, new: str, function: str = "double") -> Mutant:
 def test_a_bug_is_a_task_if_some_tests_notice_it_and_always_say_the_same(brought: Callable[..., str]) -> None:
     library = Library(brought(small=MODULE, tests__test_small=TESTS), (), (), open_sandbox)
     assert len(library.passing) == 5
-    library.limit = 5.0
+    library.limit = 3
     reasons = {
         "no effect": mutant("return 1", "return 2", "unused"),
         "loops": mutant("n -= 1", "n -= 0", "count_down"),
@@ -109,10 +109,11 @@ def test_a_package_whose_tests_cannot_run_says_what_is_missing(brought: Callable
 
 @pytest.mark.slow
 @container
-def test_equal_seeds_make_equal_tasks(tmp_path: Path) -> None:
+def test_equal_seeds_make_equal_tasks_of_the_wanted_split() -> None:
     library = Library("spans", (), (), open_sandbox)
-    first, again = (list(make_tasks(library, 2, seed=3, jobs=jobs, say=lambda line: None)) for jobs in (1, 2))
-    assert first == again and len(first) == 2
+    wish = {"seed": 3, "recipes": ("slip",), "split": "test", "say": lambda line: None}
+    first, again = (list(make_tasks(library, 2, jobs=jobs, **wish)) for jobs in (1, 2))  # type: ignore[arg-type]
+    assert first == again and [instance.split for instance in first] == ["test", "test"]
 
 
 def test_a_package_without_tests_is_refused(brought: Callable[..., str]) -> None:

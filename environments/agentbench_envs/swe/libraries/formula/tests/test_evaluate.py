@@ -24,7 +24,7 @@ def value(formula, **variables):
         ("0 ^ 0", 1),
     ],
 )
-def test_constants(formula, expected):
+def test_formulas_without_variables_are_computed(formula, expected):
     assert value(formula) == expected
 
 
@@ -34,7 +34,7 @@ def test_a_whole_quotient_stays_whole():
     assert value("10 ^ 20 / 10") == 10**19
 
 
-def test_variables():
+def test_formulas_with_variables_are_computed():
     assert value("2 * (x + 1) ^ 2", x=3) == 32
     assert value("x - y", x=1, y=4) == -3
 
@@ -64,7 +64,7 @@ def test_large_exponents_are_refused():
         value("2 ^ -1001")
 
 
-def test_functions():
+def test_functions_are_computed():
     assert value("max(1, 5, 3)") == 5
     assert value("min(4, 2)") == 2
     assert value("min(4)") == 4
@@ -86,7 +86,7 @@ def test_an_unknown_function_is_named():
         value("sin(1)")
 
 
-def test_names_are_those_of_variables():
+def test_the_names_in_a_formula_are_those_of_its_variables():
     assert names(parse("a + max(b, 2 * -c) - a")) == {"a", "b", "c"}
     assert names(parse("1 + 2")) == set()
     assert names(parse("f()")) == set()

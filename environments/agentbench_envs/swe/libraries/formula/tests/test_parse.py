@@ -39,7 +39,7 @@ def test_a_power_may_have_a_negative_exponent():
     assert parse("a ^ -b") == Binary("^", A, Unary("-", B))
 
 
-def test_calls():
+def test_calls_are_parsed_with_their_arguments():
     assert parse("f()") == Call("f", ())
     assert parse("max(a, b + c)") == Call("max", (A, Binary("+", B, C)))
     assert parse("f(g(a), b)") == Call("f", (Call("g", (A,)), B))
@@ -56,7 +56,7 @@ def test_numbers_are_whole_or_not():
     ("formula", "position"),
     [("", 0), ("a +", 3), ("(a", 2), ("a)", 1), ("a b", 2), ("f(a b)", 4), ("* a", 0), ("f(,)", 2)],
 )
-def test_the_position_of_an_error(formula, position):
+def test_an_error_has_its_position(formula, position):
     with pytest.raises(FormulaError) as error:
         parse(formula)
     assert error.value.position == position

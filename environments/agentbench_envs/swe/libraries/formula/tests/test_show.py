@@ -38,7 +38,7 @@ def test_blanks_and_parentheses_are_made_uniform():
     assert show(parse("a ^ ( b )")) == "a^b"
 
 
-def test_numbers():
+def test_numbers_are_shown_as_they_are():
     assert show(Number(3)) == "3"
     assert show(Number(3.0)) == "3.0"
     assert show(Number(0.1)) == "0.1"
@@ -67,11 +67,11 @@ def test_numbers():
         ("0 - 5", "-5"),
     ],
 )
-def test_simplified(text, shorter):
+def test_formulas_are_simplified(text, shorter):
     assert show(simplify(parse(text))) == shorter
 
 
-def test_what_has_no_value_is_left_alone():
+def test_simplifying_leaves_alone_what_has_no_value():
     assert simplify(parse("1 / 0")) == parse("1 / 0")
     assert simplify(parse("sin(1)")) == parse("sin(1)")
 

@@ -20,12 +20,12 @@ def test_positions_count_from_zero():
     assert [token.position for token in tokenize("ab + 12")] == [0, 3, 5, 7]
 
 
-def test_kinds():
+def test_tokens_have_a_kind():
     assert [token.kind for token in tokenize("f(2)")] == ["name", "operator", "number", "operator", "end"]
 
 
 @pytest.mark.parametrize("number", ["0", "12", "1.5", ".5", "2.", "1e3", "1.5E-3", "2e+10"])
-def test_numbers(number):
+def test_a_number_is_one_token(number):
     assert texts(number) == [number, ""]
 
 

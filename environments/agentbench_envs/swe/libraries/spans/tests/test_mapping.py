@@ -65,13 +65,13 @@ def test_values_can_be_removed(week):
     assert week.domain() == SpanSet([(0, 4), (6, 7)])
 
 
-def test_where_a_value_is(week):
+def test_it_is_known_where_a_value_stands(week):
     week[2:3] = "rest"
     assert week.where("rest") == SpanSet([(2, 3), (5, 7)])
     assert week.where("travel") == SpanSet()
 
 
-def test_totals(week):
+def test_the_total_length_of_each_value(week):
     week[2:3] = "rest"
     assert week.totals() == {"work": 4, "rest": 3}
 

@@ -5,7 +5,7 @@ from spans import SpanSet
 FREE = SpanSet([(9, 10), (11, 14), (15, 20)])
 
 
-def test_shift():
+def test_spans_are_shifted():
     assert FREE.shift(1) == SpanSet([(10, 11), (12, 15), (16, 21)])
     assert FREE.shift(-9).hull == (0, 11)
 

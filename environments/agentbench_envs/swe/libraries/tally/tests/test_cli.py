@@ -20,28 +20,28 @@ def run(capsys, *arguments):
     return code, seen.out, seen.err
 
 
-def test_a_table(sales, capsys):
+def test_the_sum_by_group_is_printed_as_a_table(sales, capsys):
     code, out, _ = run(capsys, sales, "--by", "region", "--sum", "amount")
     assert code == 0
     assert out == "region  amount_sum\nnorth           42\nsouth            7\n"
 
 
-def test_csv(sales, capsys):
+def test_the_mean_by_group_is_printed_as_csv(sales, capsys):
     _, out, _ = run(capsys, sales, "--by", "kind", "--mean", "amount", "--format", "csv")
     assert out == "kind,amount_mean\na,30\nb,9.5\n"
 
 
-def test_json(sales, capsys):
+def test_the_least_and_the_greatest_are_printed_as_json(sales, capsys):
     _, out, _ = run(capsys, sales, "--max", "amount", "--min", "amount", "--format", "json")
     assert json.loads(out) == [{"amount_min": 7, "amount_max": 30}]
 
 
-def test_conditions_are_joined(sales, capsys):
+def test_rows_must_meet_every_condition(sales, capsys):
     _, out, _ = run(capsys, sales, "--where", "region=north", "--where", "amount>20", "--format", "csv")
     assert out == "count\n1\n"
 
 
-def test_sorting_and_limits(sales, capsys):
+def test_groups_are_sorted_and_limited(sales, capsys):
     _, out, _ = run(
         capsys, sales, "--by", "region", "--sum", "amount", "--sort", "amount_sum", "--limit", "1", "--format", "csv"
     )
@@ -66,7 +66,7 @@ def test_errors_say_what_is_wrong(sales, capsys, arguments, code, reason):
     assert reason in err
 
 
-def test_a_file_that_is_not_there(tmp_path, capsys):
+def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
     code, _, err = run(capsys, str(tmp_path / "none.csv"))
     assert code == 1
     assert "none.csv" in err

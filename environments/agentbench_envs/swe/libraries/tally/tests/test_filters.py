@@ -16,12 +16,12 @@ from tally import DataError, Filter, parse_filter
         ("a=b>c", Filter("a", "=", "b>c")),
     ],
 )
-def test_reading(text, expected):
+def test_a_condition_is_read(text, expected):
     assert parse_filter(text) == expected
 
 
 @pytest.mark.parametrize(("text", "reason"), [("a", "none of the signs"), ("=1", "no column"), ("  >2", "no column")])
-def test_what_is_no_condition(text, reason):
+def test_what_is_no_condition_is_refused(text, reason):
     with pytest.raises(ValueError, match=reason):
         parse_filter(text)
 
@@ -47,7 +47,7 @@ def test_what_is_no_condition(text, reason):
         ("a~1", "213", True),
     ],
 )
-def test_what_a_condition_keeps(condition, cell, kept):
+def test_a_condition_keeps_what_meets_it(condition, cell, kept):
     assert parse_filter(condition).keeps({"a": cell}) is kept
 
 

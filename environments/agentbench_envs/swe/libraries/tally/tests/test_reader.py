@@ -59,11 +59,11 @@ def test_a_delimiter_can_be_given():
     ("text", "value"),
     [("12", 12), ("-3", -3), ("1.50", 1.5), ("1,234", 1234), ("50%", 0.5), ("1e3", 1000.0), ("2.0", 2.0)],
 )
-def test_numbers(text, value):
+def test_numbers_are_read(text, value):
     assert number(text) == value
     assert type(number(text)) is type(value)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.2.3", "nan", "inf", "-inf", "%", "12 kg"])
-def test_what_is_no_number(text):
+def test_what_is_no_number_is_told_from_numbers(text):
     assert number(text) is None

@@ -31,7 +31,7 @@ def test_a_week_needs_a_working_day():
         Calendar(weekend=range(7))
 
 
-def test_another_weekend():
+def test_a_calendar_may_have_another_weekend():
     gulf = Calendar(weekend=[4, 5])
     assert not gulf.works(FRIDAY)
     assert gulf.works(SUNDAY)
@@ -49,17 +49,18 @@ def test_another_weekend():
         (FRIDAY, 5, date(2024, 5, 10)),
         (MONDAY, 10, date(2024, 5, 20)),
     ],
+    ids=str,
 )
-def test_adding_working_days(start, days, expected):
+def test_working_days_are_added(start, days, expected):
     assert PLAIN.add(start, days) == expected
 
 
-def test_adding_skips_holidays():
+def test_adding_working_days_skips_holidays():
     assert WITH_HOLIDAYS.add(date(2024, 12, 24), 1) == date(2024, 12, 27)
     assert WITH_HOLIDAYS.add(date(2024, 12, 27), -1) == date(2024, 12, 24)
 
 
-def test_following_and_preceding():
+def test_the_following_and_the_preceding_working_day_are_found():
     assert PLAIN.following(SUNDAY) == MONDAY
     assert PLAIN.preceding(SUNDAY) == FRIDAY
     assert PLAIN.following(MONDAY) == MONDAY
@@ -72,7 +73,7 @@ def test_modified_following_stays_in_the_month():
     assert PLAIN.modified_following(FRIDAY) == FRIDAY
 
 
-def test_counting():
+def test_the_working_days_between_two_dates_are_counted():
     assert PLAIN.between(FRIDAY, MONDAY) == 1
     assert PLAIN.between(MONDAY, FRIDAY) == -1
     assert PLAIN.between(SATURDAY, MONDAY) == 0

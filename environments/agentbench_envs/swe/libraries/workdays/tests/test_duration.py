@@ -22,18 +22,18 @@ from workdays import Duration, parse_duration
         ("PT0S", Duration()),
     ],
 )
-def test_reading(text, duration):
+def test_a_duration_is_read(text, duration):
     assert parse_duration(text) == duration
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1", "1D", "P1H", "P1DT", "PT1D", "P-1D", "P1D2W"])
-def test_what_is_no_duration(text):
+def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="no duration"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["P1Y2M", "P25D", "PT1H1S", "P1Y2M25DT5H6M7S", "PT0S", "-P1M1D", "PT2M"])
-def test_writing_is_the_reverse_of_reading(text):
+def test_a_duration_is_written_as_it_was_read(text):
     assert str(parse_duration(text)) == text
 
 
@@ -42,7 +42,7 @@ def test_parts_of_both_signs_cannot_be_written():
         str(Duration(1, -1))
 
 
-def test_arithmetic():
+def test_durations_are_added_and_negated():
     assert Duration(1, 2, 3) + Duration(10, 20, 30) == Duration(11, 22, 33)
     assert -Duration(1, -2, 3) == Duration(-1, 2, -3)
 
@@ -55,6 +55,7 @@ def test_arithmetic():
         ("-P2M", datetime(2023, 11, 30, 12)),
         ("PT13H", datetime(2024, 2, 1, 1)),
     ],
+    ids=str,
 )
-def test_months_come_before_days(text, expected):
+def test_a_duration_is_added_to_a_date_months_first(text, expected):
     assert parse_duration(text).after(datetime(2024, 1, 31, 12)) == expected

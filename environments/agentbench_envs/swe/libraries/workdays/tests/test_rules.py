@@ -19,8 +19,9 @@ from workdays import easter, fixed, floating, observed, relative_to_easter
         date(2026, 4, 5),
         date(2038, 4, 25),
     ],
+    ids=str,
 )
-def test_easter(day):
+def test_the_date_of_easter(day):
     assert easter(day.year) == day
 
 
@@ -30,19 +31,19 @@ def test_easter_is_a_sunday_between_22_march_and_25_april():
         assert (3, 22) <= (easter(year).month, easter(year).day) <= (4, 25)
 
 
-def test_fixed_and_floating_rules():
+def test_holidays_on_a_date_and_on_the_nth_weekday():
     assert fixed(12, 25)(2024) == date(2024, 12, 25)
     assert floating(11, 3, 4)(2024) == date(2024, 11, 28)
     assert floating(5, 0, -1)(2024) == date(2024, 5, 27)
 
 
-def test_rules_around_easter():
+def test_holidays_so_many_days_from_easter():
     assert relative_to_easter(-2)(2024) == date(2024, 3, 29)
     assert relative_to_easter(39)(2024) == date(2024, 5, 9)
 
 
 @pytest.mark.parametrize(
-    ("year", "day"), [(2022, date(2021, 12, 31)), (2023, date(2023, 1, 2)), (2024, date(2024, 1, 1))]
+    ("year", "day"), [(2022, date(2021, 12, 31)), (2023, date(2023, 1, 2)), (2024, date(2024, 1, 1))], ids=str
 )
-def test_weekends_move_holidays(year, day):
+def test_a_holiday_on_a_weekend_is_observed_on_a_working_day(year, day):
     assert observed(fixed(1, 1))(year) == day
