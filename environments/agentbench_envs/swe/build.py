@@ -93,7 +93,6 @@ class Library:
         tests: Test files to use; empty for all.
         requires: Wheels that the tests need.
         opened: Makes a sandbox.
-        python: The interpreter in it.
 
     Raises:
         UsageError: It has no tests, or they do not say the same twice.
@@ -106,11 +105,9 @@ class Library:
     limit: int
     """Seconds of processor time for a run of the tests."""
 
-    def __init__(
-        self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener, python: str = "python3"
-    ) -> None:
+    def __init__(self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener) -> None:
         tree = read_tree(sdist)
-        self.sdist, self._opened, self._python = sdist, opened, python
+        self.sdist, self._opened = sdist, opened
         files = list(tests) or _test_files(tree)
         self.sources = {name: text.decode() for name, text in tree.items() if _is_source(name, tree, files)}
         missing = [name for name in files if name not in tree]
@@ -179,7 +176,7 @@ class Library:
         """Run the tests until they were run often enough, are no use, or say something else than before."""
         runs: list[Run] = []
         with self._opened() as sandbox:
-            repository = Repository(sandbox, instance, self._python)
+            repository = Repository(sandbox, instance)
             repository.prepare(withhold=False, broken=broken)
             while len(runs) < RUNS:
                 run = repository.test(PATIENCE * self.limit, self.limit)

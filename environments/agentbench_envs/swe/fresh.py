@@ -24,7 +24,7 @@ from agentbench.core.seeding import generator
 from agentbench_envs.swe.build import Library
 from agentbench_envs.swe.env import SweEnv
 from agentbench_envs.swe.mutate import RECIPES, Recipe, mutate
-from agentbench_envs.swe.places import open_sandbox
+from agentbench_envs.swe.places import KINDS, Kind, open_sandbox, this_python
 from agentbench_envs.swe.tasks import HERE, LIBRARIES, Instance, cache_folder, load, read_tree
 
 DRAWS: Final = 500
@@ -64,7 +64,7 @@ class FreshEnv(SweEnv):
             return
         super().__init__(split="all", **arguments)
         self.task_count = None
-        self._recipe = recipe
+        self._recipe, self._kind = recipe, arguments.get("sandbox", KINDS[0])
         self._libraries = sorted(path.name for path in LIBRARIES.iterdir()) if library is None else [library]
         for name in self._libraries:
             read_tree(name)
@@ -78,45 +78,52 @@ class FreshEnv(SweEnv):
         """
         if not self._makes:
             return super().task(seed)
-        return fresh_task(self._libraries[seed % len(self._libraries)], seed, self._recipe)
+        return fresh_task(self._libraries[seed % len(self._libraries)], seed, self._recipe, self._kind)
 
 
-def fresh_task(library: str, seed: int, recipe: Recipe | None = None) -> Instance:
+def fresh_task(library: str, seed: int, recipe: Recipe | None = None, kind: Kind = "docker") -> Instance:
     """Make task number `seed` of a library, or read it where it was made before.
+
+    Args:
+        library: What is broken.
+        seed: The number.
+        recipe: Of the bug; None draws one.
+        kind: Of the sandboxes in which it is validated.
 
     Raises:
         UsageError: The library has no usable tests, or no valid bug of this recipe.
         PrerequisiteError: It was not fetched, or no engine answers.
     """
-    path = cache_folder() / "fresh" / f"{digest(_contents(library), library, seed, recipe, _code())[:32]}.json"
+    python = this_python().version if kind == "process" else ""
+    name = digest(_contents(library), library, seed, recipe, kind, python, _code())[:32]
+    path = cache_folder() / "fresh" / f"{name}.json"
     with _locked(path):
         if not path.is_file():
-            write_json(path, _make(library, seed, recipe).to_json())
+            write_json(path, _make(_open(library, kind), seed, recipe).to_json())
         return load(path)[0]
 
 
-def _make(library: str, seed: int, recipe: Recipe | None) -> Instance:
-    opened = _open(library)
-    rng = generator("swe fresh", library, seed, recipe)
+def _make(library: Library, seed: int, recipe: Recipe | None) -> Instance:
+    rng = generator("swe fresh", library.sdist, seed, recipe)
     for _ in range(DRAWS):
         chosen = recipe or RECIPES[rng.integers(len(RECIPES))]
-        mutant = mutate(opened.sources, chosen, rng)
-        if mutant is not None and opened.splits(mutant) == {"train"}:
-            instance = opened.judge(chosen, mutant).instance
+        mutant = mutate(library.sources, chosen, rng)
+        if mutant is not None and library.splits(mutant) == {"train"}:
+            instance = library.judge(chosen, mutant).instance
             if instance is not None:
                 return instance
-    raise UsageError(f"{library} has no valid bug of recipe {recipe or 'any'} among {DRAWS} that were tried")
+    raise UsageError(f"{library.sdist} has no valid bug of recipe {recipe or 'any'} among {DRAWS} that were tried")
 
 
-def _open(library: str) -> Library:
+def _open(library: str, kind: Kind) -> Library:
     """Return a library whose tests were run; once per process, whoever asks first."""
     with _opening:
-        return _opened(library)
+        return _opened(library, kind)
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(library: str) -> Library:
-    return Library(library, (), (), open_sandbox)
+def _opened(library: str, kind: Kind) -> Library:
+    return Library(library, (), (), functools.partial(open_sandbox, kind=kind))
 
 
 @functools.lru_cache(maxsize=8)
