@@ -114,7 +114,7 @@ def wheels(needed: Parts, house: Path | None) -> Parts:
             Path(scratch, Path(path).name).write_bytes(data)
         target = Path(scratch, "wheels")
         asked = ["-r", str(Path(scratch, "requirements.txt")), "-c", str(Path(scratch, "constraints.txt"))]
-        where = ["--no-index", "--find-links", str(house)] if house else ["--no-cache-dir"]
+        where = ["--no-index", "--find-links", str(house.resolve())] if house else []
         command = [sys.executable, "-m", "pip", *_collect(target), *asked, *where]
         variables = {**os.environ, "SOURCE_DATE_EPOCH": epoch(), "PYTHONHASHSEED": "0"}
         if house:  # A configured address or folder must not step in where the house lacks something.

@@ -1,26 +1,36 @@
-"""Images carry the source that is running; environments in them play the same episodes."""
+"""Images carry the source that is running, say what is in them, and can be made again without a network."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import agentbench
 from agentbench.core.errors import Failure, PrerequisiteError, UsageError
 from agentbench.core.registry import resolve
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate
-from agentbench.rollout.place import Kind, Place
+from agentbench.rollout.place import Place
 from agentbench.sandbox import engine, images, ingredients
+from agentbench.sandbox.process import missing_bubblewrap
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
+AGENTBENCH = [sys.executable, "-m", "agentbench.cli"]
+NOWHERE = "http://127.0.0.1:1"
+
+
+def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(arguments, capture_output=True, text=True, check=False, env={**os.environ, **variables})
+
 
 def test_every_environment_has_a_dockerfile_and_every_dockerfile_is_known() -> None:
-    assert set(ingredients.names()) >= {"base", "sokoban", "textworld", "alfworld", "webshop", "swe"}
+    assert set(ingredients.names()) >= {"base", "python", "sokoban", "textworld", "alfworld", "webshop", "swe"}
     with pytest.raises(UsageError, match="no image 'nothing'"):
         images.build("nothing")
 
@@ -30,21 +40,99 @@ def test_equal_content_is_not_built_twice(image: str) -> None:
     assert images.find("base") in images.images()
 
 
-@pytest.mark.parametrize("kind", ["docker", "process"])
-def test_the_same_seeds_give_equal_hash_chains_in_every_place(kind: Kind, image: str, tmp_path: Path) -> None:
-    chains = []
-    for place in ("none", kind):
-        config = EvalConfig(
-            model="random", env="sokoban", episodes=6, seed=7, max_turns=8, sandbox=place, out=tmp_path / place
-        )
-        run = evaluate(config).run_dir
-        rows = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
-        chains.append(sorted(json.dumps(row).partition('"hash"')[2][:80] for row in rows))
-        recorded = json.loads((run / "lock.json").read_text()).get("sandbox")
-        assert (recorded or {}).get("kind") == (None if place == "none" else place)
-        assert all(row["sandbox"] == recorded for row in rows), "every episode says what it was played in"
-    assert chains[0] == chains[1]
-    assert len(set(chains[0])) == 6
+def test_a_build_from_nothing_gives_equal_bytes(image: str) -> None:
+    before = images.build("swe")
+    after = images.build("swe", anew=True)
+    assert after.id != before.id, "nothing was built"
+    assert (after.content, images.root(after)) == (before.content, images.root(before))
+
+
+def test_an_image_says_which_packages_and_wheels_are_in_it(image: str) -> None:
+    made = images.build("sokoban")
+    listed = [json.loads(line) for line in run(*AGENTBENCH, "images", "list", "--json").stdout.splitlines()]
+    (row,) = [row for row in listed if row["name"] == made.name]
+    assert row["root"] == images.root(made)
+    assert row["packages"]["python3"].startswith("3.11")
+    pins = (ingredients.folder() / "constraints.txt").read_text().splitlines()
+    assert row["wheels"]
+    for file, value in row["wheels"].items():
+        name, version = file.split("-")[:2]
+        assert f"{name.replace('_', '-').lower()}=={version}" in pins
+        assert re.fullmatch("[0-9a-f]{64}", value)
+
+
+def test_a_house_of_wheels_needs_no_network(image: str, tmp_path: Path, scale: float) -> None:
+    problem = missing_bubblewrap()
+    if problem:
+        pytest.skip(problem)
+    before = images.build("sokoban")
+    house = tmp_path / "house"
+    house.mkdir()
+    for path, data in ingredients.wheels(ingredients.requirements(""), None).items():
+        (house / Path(path).name).write_bytes(data)
+    cut_off = ["bwrap", "--dev-bind", "/", "/", "--unshare-net"]
+    command = [*cut_off, *AGENTBENCH, "images", "build", "sokoban", "--wheels", str(house)]
+    done = run(*command, *(["--anew"] if scale > 1 else []))
+    assert done.returncode == 0, done.stderr
+    after = images.build("sokoban")
+    assert (after.content, images.root(after)) == (before.content, images.root(before))
+    next(house.glob("rapidfuzz-*")).unlink()
+    done = run(*command)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert "rapidfuzz" in done.stderr and str(house) in done.stderr
+
+
+@pytest.fixture
+def other_source(tmp_path: Path) -> Path:
+    """A copy of our source with one line more."""
+    folder = tmp_path / "source"
+    for package in (agentbench, sys.modules["agentbench_envs"]):
+        place = Path(str(package.__file__)).parent
+        shutil.copytree(place, folder / place.name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ingredients.folder(), folder / "dockerfiles")
+    with (folder / "agentbench" / "testing.py").open("a") as file:
+        file.write("\n# Another source.\n")
+    return folder
+
+
+def test_an_image_with_other_source_is_built_anew(image: str, other_source: Path, tmp_path: Path) -> None:
+    before = images.build("sokoban")
+    play = [*AGENTBENCH, "eval", "--env", "sokoban", "--model", "oracle", "-n", "1", "--sandbox", "docker"]
+    there = {"PYTHONPATH": str(other_source), "PYTHONSAFEPATH": "1"}
+    done = run(*play, "--out", str(tmp_path), "--json", **there)
+    assert done.returncode == 0, done.stderr
+    (row,) = [event for event in map(json.loads, done.stdout.splitlines()) if event.get("sandbox")]
+    assert row["sandbox"]["content"] != before.content
+    assert row["sandbox"]["content"] == images.find("sokoban").content  # type: ignore[union-attr]
+    assert images.build("sokoban").content == before.content
+
+
+def test_an_image_with_other_source_that_cannot_be_built_ends_with_7(
+    image: str, other_source: Path, tmp_path: Path
+) -> None:
+    images.build("sokoban")
+    with (other_source / "dockerfiles" / "constraints.txt").open("a") as file:
+        file.write("# Another list.\n")
+    play = [*AGENTBENCH, "eval", "--env", "sokoban", "--model", "oracle", "-n", "1", "--sandbox", "docker"]
+    there = {"PYTHONPATH": str(other_source), "PYTHONSAFEPATH": "1", images.WHEELS_VARIABLE: str(tmp_path)}
+    done = run(*play, "--out", str(tmp_path), **there)
+    assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
+    assert "carries another source" in done.stderr and "pip cannot collect the wheels" in done.stderr
+
+
+def test_a_base_that_cannot_be_had_ends_with_4(image: str) -> None:
+    done = run(*AGENTBENCH, "images", "build", "base", "--base-image", "127.0.0.1:1/debian:none")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert "127.0.0.1:1/debian:none" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is missing")
+def test_a_snapshot_that_cannot_be_reached_ends_with_4(image: str) -> None:
+    before = images.find("debian")
+    command = [*AGENTBENCH, "images", "base", "--snapshot", "20260101T000000Z"]
+    done = run(*command, **{images.SNAPSHOTS: NOWHERE})
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert images.find("debian") == before
 
 
 def test_one_container_holds_many_sessions_and_its_death_fails_them_as_infrastructure(image: str) -> None:
@@ -64,9 +152,25 @@ def test_one_container_holds_many_sessions_and_its_death_fails_them_as_infrastru
             env.close()
 
 
+def test_a_jail_plays_the_same_episodes(tmp_path: Path) -> None:
+    problem = missing_bubblewrap()
+    if problem:
+        pytest.skip(problem)
+    chains = []
+    for place in ("none", "process"):
+        values = {"model": "random", "env": "sokoban", "episodes": 6, "seed": 7, "max_turns": 8, "sandbox": place}
+        path = evaluate(EvalConfig.parse({**values, "out": str(tmp_path / place)})).run_dir
+        rows = [json.loads(line) for line in (path / "episodes.jsonl").read_text().splitlines()]
+        chains.append({row["key"]: row["hash"] for row in rows})
+        recorded = json.loads((path / "lock.json").read_text()).get("sandbox", {})
+        assert recorded.get("kind") == (None if place == "none" else place)
+    assert chains[0] == chains[1]
+    assert len(set(chains[0].values())) == 6
+
+
 def test_a_file_of_the_user_is_in_no_image(image: str, tmp_path: Path) -> None:
     file = tmp_path / "guess.py"
-    subprocess.run([sys.executable, "-m", "agentbench.cli", "envs", "new", str(file)], check=True)
+    subprocess.run([*AGENTBENCH, "envs", "new", str(file)], check=True)
     with pytest.raises(UsageError, match="is in no image"):
         Place(resolve(str(file)), "docker")
 
@@ -77,9 +181,3 @@ def test_without_bubblewrap_a_jail_is_refused_unless_isolation_is_waived(monkeyp
         Place(resolve("sokoban"), "process")
     place = Place(resolve("sokoban"), "process", allow_unsandboxed=True)
     assert place.record == {"kind": "process", "isolation": "none"}
-
-
-def test_the_command_lists_images(image: str) -> None:
-    command = [sys.executable, "-m", "agentbench.cli", "images", "list", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
-    assert re.search(r'"name": ?"agentbench/base', done.stdout)
