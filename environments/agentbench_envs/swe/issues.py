@@ -102,11 +102,12 @@ def put_into_words(message: str) -> str:
 
 def _story(instance: Instance) -> str:
     described = [test for test in telling(instance.fail_to_pass) if test in instance.failures]
+    found = "What I found" if described else "What goes wrong"
     described = described or telling(instance.fail_to_pass)
     cases = "\n".join(f"- {_sentence(test, instance.failures.get(test, ''))}" for test in described)
     left = len(instance.fail_to_pass) - len(described)
     more = f"\n\n{left} other case{'s' * (left > 1)} went wrong too." if left else ""
-    return f"{instance.repo} does not do what it should. What I found:\n\n{cases}{more}"
+    return f"{instance.repo} does not do what it should. {found}:\n\n{cases}{more}"
 
 
 def _sentence(test: str, message: str) -> str:
