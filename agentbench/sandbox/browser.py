@@ -42,6 +42,12 @@ FLAGS: Final = (
     # Beside the check of every request: no name is looked up, so nothing beyond this machine can be found.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+LONGEST_SHOWN: Final = 10_000
+"""Characters of a box that are laid out; a megabyte of joined letters keeps Chromium busy for minutes."""
+_PUT: Final = """(box, text) => {
+  box.style.contentVisibility = 'hidden';
+  box.value = text;
+}"""
 START_SECONDS: Final = 90.0
 CLOSE_SECONDS: Final = 10.0
 
@@ -152,8 +158,15 @@ class Page:
         self._wait(self._click(selector))
 
     def fill(self, selector: str, text: str) -> None:
-        """Put a text into a box, in place of what it holds."""
-        self._wait(self._page.fill(selector, text))
+        """Put a text into a box, in place of what it holds.
+
+        One of more than `LONGEST_SHOWN` characters is held and not shown; the next thing to do is to send it, as
+        Chromium crashes where such a box gets the focus.
+        """
+        if len(text) <= LONGEST_SHOWN:
+            self._wait(self._page.fill(selector, text))
+        else:
+            self._wait(self._page.locator(selector).first.evaluate(_PUT, text))
 
     def scroll(self, pixels: int) -> None:
         """Scroll down by so many CSS pixels, or up."""

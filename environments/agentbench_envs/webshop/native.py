@@ -1,7 +1,7 @@
 """What a person does in a browser, as words: the actions and the view of the browser's own action space.
 
 click[NAME]          a button, link or box, by its accessible name (in any case) or its id
-type[NAME][words]    puts words into a box
+type[NAME][words]    puts words into a box, 10,000 characters at most
 scroll[down]         half a window; scroll[up]
 back                 the page before, as the browser's button does
 goto[ADDRESS]        a page of this visit, by the address that the view shows
@@ -24,7 +24,7 @@ LONGEST: Final = 1000
 STATES: Final = ("value", "pressed", "focused")
 
 _PLAIN = re.compile(r"(click|scroll|goto)\[([^\n]+)\]|(back)")
-_TYPE = re.compile(r"type\[([^\[\]\n]+)\]\[([^\n]*)\]")
+_TYPE = re.compile(r"type\[([^\[\]\n]+)\]\[([^\n]{0,10000})\]")
 
 
 class Deed(NamedTuple):
