@@ -13,6 +13,7 @@ recipe with every version of a Debian package and every wheel that went in. `ing
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -95,8 +96,11 @@ def debian(name: str = "base", *, snapshot: str | None = None) -> Image:
         snapshot: The archive as it was then, as snapshot.debian.org writes times: `20261101T000000Z`.
 
     Raises:
+        UsageError: The time is written otherwise.
         PrerequisiteError: mmdebstrap is missing, or the archive cannot be reached.
     """
+    if snapshot is not None and not re.fullmatch(r"\d{8}T\d{6}Z", snapshot):
+        raise UsageError(f"the snapshot is {snapshot!r}, expected a time such as 20261101T000000Z")
     if shutil.which("mmdebstrap") is None:
         raise PrerequisiteError("mmdebstrap is missing; install it with: sudo apt-get install mmdebstrap")
     asked = packages("base", name)
@@ -167,12 +171,24 @@ def root(image: Image) -> str:
 
 
 def prune() -> list[Image]:
-    """Remove our images that have no name any more, because a newer one took it, and return them."""
-    gone = [image for image in images() if image.name.startswith("<none>")]
-    for image in gone:
-        with asking("removing an image"):
-            engine().remove_image(image.id, force=True)
-    return gone
+    """Remove our images that have no name any more, because a newer one took it, and return them.
+
+    One that a container uses, or another image stands on, stays.
+    """
+    return [image for image in images() if image.name.startswith("<none>") and _remove(image.id)]
+
+
+def _remove(image: str) -> bool:
+    import docker.errors
+
+    with asking("removing an image"):
+        try:
+            engine().remove_image(image)
+        except docker.errors.APIError as error:
+            if error.status_code not in (404, 409):
+                raise
+            return False
+    return True
 
 
 def _image(tag: str, each: Mapping[str, Any]) -> Image:
@@ -270,7 +286,7 @@ def _base(name: str, base_image: str | None, *, anew: bool) -> Image:
 
 def _installed(image: str) -> dict[str, str]:
     """Ask an image which Debian packages it has."""
-    with DockerSandbox(image, Limits(memory=128, disk=16)) as sandbox:
+    with DockerSandbox(image, Limits(memory=128, disk=16, output=2**20)) as sandbox:
         listed = sandbox.exec("dpkg-query --show").output
     return dict(line.split("\t") for line in sorted(listed.splitlines()))
 
@@ -297,9 +313,10 @@ def _python(name: str, extra: str, base: Image, house: Path | None, *, anew: boo
 
 def _sweep(base: Image) -> None:
     """Remove the stage of a build that only its result was copied from; it has the labels of its base, and no name."""
-    with asking("removing a stage of a build"):
-        for left in engine().images(filters={"dangling": True, "label": f"{CONTENT}={base.content}"}):
-            engine().remove_image(left["Id"])
+    with asking("looking for stages of a build"):
+        stages = engine().images(filters={"dangling": True, "label": f"{CONTENT}={base.content}"})
+    for stage in stages:
+        _remove(stage["Id"])
 
 
 def _run(
