@@ -30,7 +30,7 @@ from agentbench_envs.swe.tasks import HERE, LIBRARIES, Instance, cache_folder, l
 DRAWS: Final = 500
 """Mutants drawn for one task before its library counts as unbreakable."""
 
-_MAKERS: Final = ("mutate.py", "build.py", "fresh.py", "repository.py", "reporter.py")
+_MAKERS: Final = ("tasks.py", "mutate.py", "build.py", "fresh.py", "issues.py", "repository.py", "reporter.py")
 """The files of this package that decide what a seed gives."""
 
 _opening = threading.Lock()
