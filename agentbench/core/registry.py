@@ -90,6 +90,8 @@ class EnvEntry:
     context: str = "full"
     site: str | None = None
     """`module:function` that shows the environment to people: takes a `Resolved` and a port, serves until stopped."""
+    identity: str | None = None
+    """`module:function` that returns the arguments as they decide the tasks: for a path, a hash of what lies there."""
     builder: str | None = None
     """`module:function` that makes further tasks from command-line arguments: `agentbench envs build NAME ...`."""
 
@@ -118,8 +120,21 @@ class Resolved:
     @property
     def digest(self) -> str:
         """A hash of environment, version, split and arguments: equal digests, equal tasks for equal seeds."""
-        parts = [self.id, self.split, dict(self.kwargs)]
+        parts = [self.id, self.split, self.identity]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The arguments as they decide the tasks, see `EnvEntry.identity`.
+
+        Raises:
+            UsageError: What an argument names cannot be read.
+        """
+        given = dict(self.kwargs)
+        if self.entry.identity is None:
+            return given
+        found: dict[str, Any] = _load(self.entry.name, self.entry.identity, self.origin)(given)
+        return found
 
     @property
     def instructions(self) -> str:

@@ -84,7 +84,7 @@ def protocol(setting: Setting, plan: Sequence[Planned]) -> dict[str, Any]:
     return {
         "env": resolved.id,
         "split": resolved.split,
-        "env_args": dict(resolved.kwargs),
+        "env_args": resolved.identity,
         "env_source": _file_hash(resolved.origin),
         "panel": panel_hash(resolved, plan),
         "instructions": digest(resolved.instructions),

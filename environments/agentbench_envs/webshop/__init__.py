@@ -100,6 +100,7 @@ ENTRY = EnvEntry(
         "agentgym": Variant({"protocol": "agentgym", "explain": False}, instructions=_AGENTGYM, max_turns=10),
     },
     site="agentbench_envs.webshop.site:serve",
+    identity="agentbench_envs.webshop.files:identity",
     licence="Apache-2.0",
     source="WebShop (Yao et al., 2022, arXiv 2207.01206); own code and catalogue",
 )

@@ -1,8 +1,10 @@
 """The original's files: where they are, and what they say about each product."""
 
+import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -59,6 +61,26 @@ def _beside(products: Path, stem: str, suffix: str) -> Path:
         if (products.parent / name).is_file():
             return products.parent / name
     return _only(products.parent, f"{stem}*.json")
+
+
+def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment's arguments without what changes no task: where its files lie, and its cache.
+
+    Raises:
+        UsageError: A file is missing.
+    """
+    kept = {name: value for name, value in arguments.items() if name != "cache"}
+    if kept.get("data") is not None:
+        files = find_files(Path(str(kept["data"])).expanduser(), kept.get("goals", "synthetic"))
+        hashes = [_hash(path, path.stat().st_size, path.stat().st_mtime_ns) for path in files if path is not None]
+        kept["data"] = hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return kept
+
+
+@cache
+def _hash(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read(files: Files, goals: Kind, limit: int | None) -> Iterator[Entry]:

@@ -1,6 +1,7 @@
 """A catalogue on disk is the one in memory, however often its making was interrupted."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import RecordError, UsageError
+from agentbench.core.registry import resolve
 
 QUERIES = ("wireless headphone", "lip balm for women", "console tables", "i am looking for a non slip storage ottoman")
 
@@ -182,3 +184,19 @@ def test_entries_in_another_format_are_refused_in_one_line(tmp_path: Path) -> No
     (tmp_path / "items_ins_v2.json").write_text("{}")
     with pytest.raises(UsageError, match="not in WebShop's format: KeyError: 'asin'"):
         load(tmp_path)
+
+
+def test_the_same_files_elsewhere_are_the_same_panel(shop_files: Path, tmp_path: Path) -> None:
+    shutil.copytree(shop_files, tmp_path / "copy")
+
+    def digest(folder: Path, **arguments: Any) -> str:
+        return resolve("webshop/original", data=str(folder), **arguments).digest
+
+    before = digest(shop_files)
+    assert digest(tmp_path / "copy") == digest(tmp_path / "copy" / "items_shuffle.json") == before
+    assert digest(tmp_path / "copy", cache=str(tmp_path)) == before != digest(tmp_path / "copy", goals="human")
+    with (tmp_path / "copy" / "items_shuffle.json").open("a") as file:
+        file.write("\n")
+    assert digest(tmp_path / "copy") != before
+    with pytest.raises(UsageError, match="found none"):
+        digest(tmp_path)
