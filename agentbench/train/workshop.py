@@ -20,6 +20,7 @@ from agentbench.policies.checkpoint import Checkpoint, free_memory, load_checkpo
 from agentbench.policies.hf import HFPolicy
 from agentbench.policies.init import init_named
 from agentbench.rollout.episode import Setting
+from agentbench.rollout.launch import check_needs
 from agentbench.rollout.pool import Played
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
 from agentbench.train.config import TrainConfig
@@ -46,6 +47,8 @@ class Workshop:
         self.config = config
         self.stages = stages_of(config)
         self._places = {split: config.place(split) for split in ("train", "valid")}
+        if self._places["train"].kind != "docker":  # What the environment needs, its image has.
+            check_needs(config.resolve_env())
         self.run = _open(config, resume)
         self.checkpoint = _load(config, self.run.path)
         self.model = self.checkpoint.model

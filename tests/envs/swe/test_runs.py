@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from agentbench_envs.swe.env import SweEnv
 from agentbench_envs.swe.tools import write
 
-from agentbench.core.policy import EpisodeContext
+from agentbench.core.policy import EpisodeContext, Session
 from agentbench.core.records import RunDirectory
 from agentbench.core.types import Message, Reply, Sampling
 from agentbench.evaluate.config import EvalConfig
@@ -26,6 +27,8 @@ from agentbench.rollout.pool import play
 from agentbench.sandbox.engine import engine, missing_engine, sandboxes
 from agentbench.sandbox.owner import owner
 from agentbench.sandbox.process import missing_bubblewrap
+from agentbench.train.collect import collect, plan_groups
+from agentbench.train.config import TrainConfig
 from tests.cli.command import agentbench, assert_one_clear_line, start
 from tests.envs.swe.test_env import FLOORS, bash
 
@@ -127,6 +130,42 @@ def test_a_jail_shows_no_answers_and_no_installed_packages(jail: None) -> None:
     env.close()
 
 
+@dataclass
+class Half:
+    """The oracle in one episode; in others it looks around and hands nothing in. With tokens, as a trainer needs."""
+
+    solves: str
+    solver: Session | None = None
+    name: str = "half"
+    version: int = 0
+    scripted: bool = True
+
+    def start(self, episode: EpisodeContext) -> "Half":
+        return replace(self, solver=oracle().start(episode) if episode.key == self.solves else None)
+
+    async def reply(self, messages: Sequence[Message], sampling: Sampling, *, seed: int) -> Reply:
+        said = await self.solver.reply(messages, sampling, seed=seed) if self.solver else Reply(write("view", path="."))
+        return Reply(said.text, prompt_ids=(1,), token_ids=(2,), logprobs=(-0.5,), fresh_context=True)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_a_trainer_pays_no_step_of_an_episode_that_handed_in_nothing(jail: None) -> None:
+    recipe = TrainConfig.parse(
+        {
+            "model": "init:xs", "env": "swe/g-ra", "env_args": {"sandbox": "process"}, "budget": {"updates": 1},
+            "algorithm": {"name": "grpo", "group_size": 2}, "rollout": {"episodes": 2, "max_turns": 3},
+        }
+    )  # fmt: skip
+    setting = recipe.setting("train", temperature=1.0, seed=0)
+    plan = plan_groups(setting.resolved, 1, 2, 0)
+    learned = collect(plan, setting, Half(plan[1].key), recipe.reward_spec(setting.resolved), 1.0, retries=0)
+    assert learned.batch.rewards_ek.tolist() == [[0, 0, 0], pytest.approx([0.01, 1.21, 0])]
+    assert learned.played[0].trajectory.total_reward == pytest.approx(0.03), "ungated, looking around would pay"
+    assert learned.metrics["episode/completion_rate"] == learned.metrics["episode/resolution_rate"] == 0.5
+
+
 def test_arguments_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     (tmp_path / "tasks.json").write_text(
         '{"instance_id": "a__b-1", "repo": "a/b", "patch": "x", "FAIL_TO_PASS": ["t.py::a"], "PASS_TO_PASS": []}'
@@ -145,6 +184,15 @@ def sizes(scale: float) -> tuple[int, int]:
     """How many tasks and trials: 10 episodes in CI, 200 in `make soak`."""
     count = int(10 * scale)
     return min(count, 50), max(1, count // 50)
+
+
+def test_training_finds_out_before_it_begins_that_there_is_no_engine(tmp_path: Path) -> None:
+    recipe = 'model = "init:xs"\nenv = "swe/g-ra"\n[algorithm]\nname = "turn-ppo"\n[budget]\nupdates = 1\n'
+    (tmp_path / "recipe.toml").write_text(recipe)
+    nobody = {"DOCKER_HOST": f"unix://{tmp_path}/nobody.sock"}
+    refused = agentbench("train", "--config", "recipe.toml", cwd=tmp_path, **nobody)
+    assert_one_clear_line(refused, 4, "no container engine answers", "-E sandbox=process")
+    assert not (tmp_path / "runs").exists()
 
 
 class Messy:
