@@ -31,6 +31,7 @@ from agentbench.train.collect import collect, plan_groups
 from agentbench.train.config import TrainConfig
 from tests.cli.command import agentbench, assert_one_clear_line, start
 from tests.envs.swe.test_env import FLOORS, bash
+from tests.sandbox.test_leaks import eventually, runs_anywhere
 
 pytestmark = pytest.mark.slow
 
@@ -44,15 +45,6 @@ def config(out: Path, **values: Any) -> EvalConfig:
 def only_run(out: Path) -> RunDirectory:
     (path,) = out.iterdir()
     return RunDirectory.open(path)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def containers_of(who: str) -> list[str]:
@@ -223,14 +215,12 @@ class Messy:
 def left() -> dict[str, set[str]]:
     """What episodes could leave behind on this machine."""
     api = engine()
-    words = b"87654321", b"warden"
-    lines = (file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists())
     return {
         "containers": set(containers_of(owner())),
         "networks": {each["Name"] for each in api.networks()},
         "volumes": {each["Name"] for each in api.volumes()["Volumes"] or ()},
-        "processes": {line.decode(errors="replace") for line in lines if any(word in line for word in words)},
-        "folders": {path.name for path in Path(tempfile.gettempdir()).glob("agentbench-sandbox-*")},
+        "processes": {words for words in ("sleep 87654321",) if runs_anywhere(words)},
+        "folders": {path.name for path in Path(tempfile.gettempdir()).glob(f"agentbench-*{owner()}*")},
     }
 
 
