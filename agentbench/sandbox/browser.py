@@ -44,10 +44,7 @@ FLAGS: Final = (
 )
 LONGEST_SHOWN: Final = 10_000
 """Characters of a box that are laid out; a megabyte of joined letters keeps Chromium busy for minutes."""
-_PUT: Final = """(box, text) => {
-  box.style.contentVisibility = 'hidden';
-  box.value = text;
-}"""
+_PUT: Final = "(box, text) => { box.style.contentVisibility = 'hidden'; box.value = text; }"
 START_SECONDS: Final = 90.0
 CLOSE_SECONDS: Final = 10.0
 
@@ -163,10 +160,8 @@ class Page:
         One of more than `LONGEST_SHOWN` characters is held and not shown; the next thing to do is to send it, as
         Chromium crashes where such a box gets the focus.
         """
-        if len(text) <= LONGEST_SHOWN:
-            self._wait(self._page.fill(selector, text))
-        else:
-            self._wait(self._page.locator(selector).first.evaluate(_PUT, text))
+        box = self._page.locator(selector).first
+        self._wait(box.fill(text) if len(text) <= LONGEST_SHOWN else box.evaluate(_PUT, text))
 
     def scroll(self, pixels: int) -> None:
         """Scroll down by so many CSS pixels, or up."""
@@ -209,8 +204,8 @@ class Page:
         await self._context.route("**/*", self._let_through)
         self._page = await self._context.new_page()
         self._landed = asyncio.Event()
-        self._page.on("domcontentloaded", lambda _: self._landed.set())
-        self._page.on("crash", lambda _: self._landed.set())
+        for event in ("domcontentloaded", "crash", "close"):
+            self._page.on(event, lambda _: self._landed.set())
 
     async def _let_through(self, route: Any) -> None:
         address = route.request.url

@@ -126,7 +126,7 @@ class WebShopBrowserEnv(WebShopEnv):
         if self.view == "tree":
             return native.written(self._tree(), self._address)
         return (
-            f"The picture shows page {self._address}: {self._look.height} of its "
+            f"The picture shows page {self._address[: native.LONGEST]}: {self._look.height} of its "
             f"{max(self._seen['height'], self._look.height)} pixels, from {self._seen['scroll']} on."
         )
 

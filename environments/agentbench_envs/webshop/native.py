@@ -20,7 +20,7 @@ from agentbench_envs.webshop.session import parse
 BOXES: Final = ("textbox", "searchbox")
 CLICKABLE: Final = ("button", "link", "DisclosureTriangle", *BOXES)
 LONGEST: Final = 1000
-"""Characters of a name that the view shows."""
+"""Characters of a name or an address that the view shows."""
 STATES: Final = ("value", "pressed", "focused")
 
 _PLAIN = re.compile(r"(click|scroll|goto)\[([^\n]+)\]|(back)")
@@ -65,7 +65,7 @@ def written(elements: Sequence[Element], address: str) -> str:
         elements: In reading order.
         address: Of the page, as `goto` takes it.
     """
-    lines = [f"page {address}"]
+    lines = [f"page {_cut(address)}"]
     for element in elements[1:]:
         if element.role == "ListMarker":
             continue

@@ -193,10 +193,10 @@ class Site:
 
     def _app(self) -> Starlette:
         routes = [
-            Route("/v/{key}/{number:int}", self._page, methods=["GET"]),
-            Route("/v/{key}/{number:int}", self._act, methods=["POST"]),
+            Route("/v/{key}/{number}", self._page, methods=["GET"]),
+            Route("/v/{key}/{number}", self._act, methods=["POST"]),
             Route("/with/{key}", self._view, methods=["GET"]),
-            Route("/with/{key}/{number:int}", self._ask, methods=["POST"]),
+            Route("/with/{key}/{number}", self._ask, methods=["POST"]),
         ]
         if self._reception is not None:
             routes += [
@@ -211,14 +211,14 @@ class Site:
 
     async def _page(self, request: Request) -> Response:
         visit = self._visit(request)
-        if not visit.open(request.path_params["number"]):
+        if not visit.open(_number(request)):
             return RedirectResponse(f"{visit.path}{visit.number}", 303, HEADERS)
         return self._show(visit, Frame(request.url.path, onward="/" if self._reception else ""))
 
     async def _act(self, request: Request) -> Response:
         visit = self._visit(request)
         action = await self._action(request)
-        if visit.open(request.path_params["number"]):
+        if visit.open(_number(request)):
             visit.act(action)
         return RedirectResponse(f"{visit.path}{visit.number}", 303, HEADERS)
 
@@ -233,7 +233,7 @@ class Site:
         visit = guest.visit
         if visit is None:
             raise HTTPException(404)
-        if request.path_params["number"] != guest.visits:
+        if _number(request) != guest.visits:
             return self._show(visit, _frame(guest, "The visit before ended: its turns were used up."))
         if not guest.asked:
             turns = guest.turns
@@ -320,6 +320,13 @@ def _error(code: int) -> Response:
 
 async def _refuse(request: Request, error: HTTPException) -> Response:
     return _error(error.status_code)
+
+
+def _number(request: Request) -> int:
+    number = str(request.path_params["number"])
+    if not (number.isdecimal() and len(number) < 10):
+        raise HTTPException(404)
+    return int(number)
 
 
 def _frame(guest: Guest, notice: str = "") -> Frame:

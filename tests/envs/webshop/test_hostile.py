@@ -90,7 +90,7 @@ def request(site: Site, visit: Visit, said: str, number: int) -> httpx.Request:
     """Ask for something in one of seven ways."""
     text = said.encode("utf-8", "replace").decode()
     page = f"{site.address}{visit.path}{visit.number}"
-    path = quote(text[:2000], safe="")
+    path = quote(text[:6000], safe="")
     match number % 7:
         case 0:
             return httpx.Request("POST", page, data={"search": text})
@@ -134,7 +134,8 @@ def test_the_site_bears_everything(site: Site, plain: WebShopEnv, scale: float) 
             if number % 3 == 0:
                 visit.act(f"click[{visit.session.available['clickables'][-1]}]")
         assert http.get(page).text == before
-        for path in ("/shop.css", "/static/x", "/with/x", "/../../../../etc/passwd", "/v/..%2f..%2fetc%2fpasswd/0"):
+        paths = ["/shop.css", "/static/x", "/with/x", "/../../../../etc/passwd", "/v/..%2f..%2fetc%2fpasswd/0"]
+        for path in (*paths, f"{visit.path}{'9' * 5000}", f"{visit.path}-1", f"{visit.path}%D9%A1" + "0" * 20):
             assert http.get(f"{site.address}{path}").status_code == 404
         assert http.delete(page).status_code == 405
     assert set(codes) == {200, 400, 403, 404}, "every kind of request came through"
