@@ -82,7 +82,7 @@ def try_package(package: str, arguments: tuple[str, ...], count: int) -> dict[st
         row["seconds"] = round(time.perf_counter() - began, 1)
         if done.returncode:
             return row | {"said": done.stderr.strip().splitlines()[-1]}
-        tests, verdicts = re.findall(r": (\d+) tests pass; (.*)", done.stderr)[0]
+        tests, verdicts = re.findall(r": (\d+) tests pass; (.*); wrote", done.stderr)[0]
         row |= {"tests": int(tests), "mutants": verdicts, "made": len(file.read_text(encoding="utf-8").splitlines())}
         row["oracle"] = success(file, folder, "--model", "oracle")
         with speaking("<function=submit>\n</function>") as url:
