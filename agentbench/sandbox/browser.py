@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from agentbench.core.errors import Failure, PrerequisiteError
+from agentbench.sandbox.chromium import processes, socket_folder
 from agentbench.sandbox.shared import Shared
 
 T = TypeVar("T")
@@ -297,6 +298,7 @@ class _Engine:
         self.chromium: Any = None
         self._playwright: Any = None
         self._mark = f"--agentbench={secrets.token_hex(8)}"
+        self._socket: Path | None = None
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
         ready = threading.Event()
@@ -343,6 +345,8 @@ class _Engine:
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
         self._end(lambda: self._playwright and self._playwright.stop())
+        if self._socket is not None:
+            shutil.rmtree(self._socket, ignore_errors=True)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(CLOSE_SECONDS)
@@ -374,6 +378,7 @@ class _Engine:
             handle_sighup=False,
         )
         self.chromium.on("disconnected", lambda _: self._lose())
+        self._socket = socket_folder(self._mark)
 
     def _lose(self) -> None:
         self.broken = True
@@ -381,16 +386,6 @@ class _Engine:
 
 async def _settled(work: Awaitable[T]) -> T:
     return await work
-
-
-def processes(argument: str) -> list[int]:
-    """Return the processes that were started with exactly this argument, where the system lists them in /proc."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if argument.encode() in entry.read_bytes().split(b"\0"):
-                found.append(int(entry.parent.name))
-    return found
 
 
 _ENGINES: Shared[_Engine] = Shared(_Engine)

@@ -15,7 +15,8 @@ import pytest
 
 from agentbench.core.errors import Failure
 from agentbench.sandbox import browser as module
-from agentbench.sandbox.browser import Browser, processes
+from agentbench.sandbox.browser import Browser
+from agentbench.sandbox.chromium import processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -115,8 +116,11 @@ def test_a_crash_is_a_failure_and_the_next_browser_is_another(site: str) -> None
     assert not processes(mark)
 
 
-def test_a_browser_that_hangs_is_given_up_in_time_and_killed(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_that_hangs_is_given_up_in_time_and_killed(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "CLOSE_SECONDS", 2.0)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     browser = Browser()
     page = browser.open(site, patience=2)
     page.goto(site)
@@ -129,6 +133,18 @@ def test_a_browser_that_hangs_is_given_up_in_time_and_killed(site: str, monkeypa
     page.close()
     browser.close()
     assert waits_for(lambda: not processes(mark))
+    assert waits_for(lambda: not list(tmp_path.iterdir())), list(tmp_path.iterdir())
+
+
+def test_a_way_off_the_site_by_dots_is_refused_and_breaks_nothing(site: str) -> None:
+    browser = Browser()
+    page = browser.open(site)
+    assert page.goto(site)
+    assert not page.goto(f"{site}../other/")
+    assert page.blocked == [site.replace("/site/", "/other/")]
+    assert page.evaluate("location.href") == site
+    page.close()
+    browser.close()
 
 
 HOLD = """

@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentbench.core.records import RunDirectory
 from agentbench.core.registry import resolve
 from agentbench.evaluate.evaluate import plan_tasks
 from agentbench.policies import scripted
@@ -47,6 +49,11 @@ def browsers(scratch: Path, client: int = 0) -> list[int]:
         if str(scratch).encode() in said and int(folder.name) not in (os.getpid(), client):
             found.append(int(folder.name))
     return found
+
+
+def left(scratch: Path) -> list[int | str]:
+    """Return processes and files that are still there."""
+    return [*browsers(scratch), *(path.name for path in scratch.iterdir())]
 
 
 def ports(pid: int) -> set[str]:
@@ -124,5 +131,43 @@ def stop(home: Path, scratch: Path, number: signal.Signals, code: int, moment: f
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == code, said
-    assert waits_for(lambda: not browsers(scratch) and not list(scratch.iterdir())), moment
+    assert waits_for(lambda: not left(scratch)), (moment, left(scratch))
     assert listened.isdisjoint(address for address, _ in _listening())
+
+
+def test_an_evaluation_outlives_its_browsers(tmp_path: Path, scratch: Path) -> None:
+    process = start(
+        *("eval", "--model", "oracle", "--env", "webshop/browser", "-n", 10, "-j", 2, "--retries", 4),
+        *("-E", "patience=10"),
+        cwd=tmp_path,
+    )
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        strike(tmp_path, scratch, number)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    rows = rows_in(tmp_path)
+    failed = [row for row in rows if not row["scored"]]
+    assert {row["failure"]["cause"] for row in failed} >= {"sandbox", "timeout"}
+    won = {row["key"] for row in rows if row["success"]}
+    assert len(won) == 10 and won >= {row["key"] for row in failed}, "what failed was played again"
+    assert waits_for(lambda: not left(scratch)), left(scratch)
+
+
+def strike(home: Path, scratch: Path, number: signal.Signals) -> None:
+    """Send a signal to every process of Chromium while episodes run, and wait until these are gone."""
+
+    def won() -> int:
+        return sum(row["scored"] for row in rows_in(home))
+
+    ended = won()
+    assert waits_for(lambda: won() > ended)
+    struck = [pid for pid in browsers(scratch) if b"--user-data-dir=" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert struck
+    for pid in struck:
+        os.kill(pid, number)
+    assert waits_for(lambda: set(struck).isdisjoint(browsers(scratch)))
+
+
+def rows_in(home: Path) -> list[dict[str, Any]]:
+    """Return what the only run of a folder has recorded so far."""
+    return [row for path in home.glob("runs/*/run.json") for row in RunDirectory.open(path.parent).rows()]
