@@ -1,10 +1,12 @@
 """What a person does in a browser, as words: the actions and the view of the browser's own action space.
 
 click[NAME]          a button, link or box, by its accessible name (in any case) or its id
-type[NAME][words]    puts words into a box, 10,000 characters at most
+type[NAME][words]    puts words into a box
 scroll[down]         half a window; scroll[up]
 back                 the page before, as the browser's button does
 goto[ADDRESS]        a page of this visit, by the address that the view shows
+
+No name, text or address has more than 10,000 characters: browsers give up on those that are far longer.
 """
 
 import json
@@ -23,7 +25,7 @@ LONGEST: Final = 1000
 """Characters of a name or an address that the view shows."""
 STATES: Final = ("value", "pressed", "focused")
 
-_PLAIN = re.compile(r"(click|scroll|goto)\[([^\n]+)\]|(back)")
+_PLAIN = re.compile(r"(click|scroll|goto)\[([^\n]{1,10000})\]|(back)")
 _TYPE = re.compile(r"type\[([^\[\]\n]+)\]\[([^\n]{0,10000})\]")
 
 
