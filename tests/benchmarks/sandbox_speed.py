@@ -7,11 +7,13 @@ Beside it, one `docker exec` of the same command: what a harness pays that start
 
 import argparse
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from agentbench.sandbox import images
 from agentbench.sandbox.base import Limits
@@ -84,15 +86,24 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=32)
     arguments = parser.parse_args()
     image = images.build("base").id
-    result = {
+    before = os.getloadavg()[0]
+    result: dict[str, Any] = {
         "docker": measure(lambda: DockerSandbox(image, LIMITS)),
         "process": measure(lambda: ProcessSandbox(LIMITS)),
         "bare_docker_exec_ms": bare_exec(image),
         "episodes_per_minute": throughput(image, arguments.episodes),
+        "cores": os.cpu_count(),
+        "load_before": round(before, 1),
+        "load_after": round(os.getloadavg()[0], 1),
+        "measured": time.strftime("%Y-%m-%d"),
     }
+    for kind in ("docker", "process"):
+        result[kind]["command_below_bare_exec_ms"] = round(
+            result["bare_docker_exec_ms"] - result[kind]["command_ms"], 3
+        )
     print(json.dumps(result, indent=2))
     if arguments.json:
-        arguments.json.write_text(json.dumps(result), encoding="utf-8")
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,32 @@ def parts(sandbox: str, episodes: int, commands: int) -> dict[str, float]:
     }
 
 
+def waits(episodes: int, think: float) -> dict[str, dict[str, float]]:
+    """Median times that a policy waits for start and grading if it thinks in between, without and with a spare."""
+    envs = {spare: SweEnv(split="train", library="spans", spare=spare) for spare in (0, 1)}
+    times: dict[int, list[tuple[float, float]]] = {spare: [] for spare in envs}
+    for seed in range(episodes):
+        for spare, env in envs.items():
+            began = time.perf_counter()
+            env.reset(seed=seed)
+            ready = time.perf_counter()
+            time.sleep(think)
+            repair, submit = env.oracle()
+            env.step(repair)
+            time.sleep(think)
+            before = time.perf_counter()
+            assert env.step(submit).info["success"]
+            times[spare].append((ready - began, time.perf_counter() - before))
+    for env in envs.values():
+        env.close()
+    medians = {
+        spare: [round(statistics.median(part), 3) for part in zip(*each, strict=True)] for spare, each in times.items()
+    }
+    return {
+        f"spare {spare}": {"start_s": start, "submit_and_grade_s": grade} for spare, (start, grade) in medians.items()
+    }
+
+
 def rate(episodes: int, think: float, **arguments: Any) -> float:
     """Episodes a second, eight side by side."""
     resolved = resolve("swe", split="train", **arguments)
@@ -106,6 +132,7 @@ def main() -> None:
     result: dict[str, Any] = {
         "docker": parts("docker", options.alone, options.commands),
         "process": parts("process", options.alone, options.commands),
+        "waits_of_a_policy_that_thinks": waits(2 * options.alone, options.think),
     }
     ways: dict[str, dict[str, Any]] = {
         "spare": {"spare": 1},
