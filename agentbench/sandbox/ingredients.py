@@ -122,7 +122,7 @@ def wheels(needed: Parts, house: Path | None) -> Parts:
             variables["PIP_CONFIG_FILE"] = os.devnull
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
         if done.returncode != 0:
-            raise PrerequisiteError(f"pip cannot collect the wheels: {last_line(done.stderr)}; {_advice(house)}")
+            raise PrerequisiteError(f"pip cannot collect the wheels: {_complaint(done.stderr)}; {_advice(house)}")
         return {f"wheels/{file.name}": file.read_bytes() for file in sorted(target.glob("*.whl"))}
 
 
@@ -174,6 +174,12 @@ def _collect(target: Path) -> list[str]:
     systems = [word for glibc in ("_2_28", "2014") for word in ("--platform", f"manylinux{glibc}_{machine}")]
     versions = ["--python-version", ".".join(map(str, PYTHON)), "--only-binary=:all:"]
     return ["download", "--dest", str(target), *versions, *systems]
+
+
+def _complaint(said: str) -> str:
+    """Return the line in which pip names what it lacks; its last one only says that there is more to read."""
+    lines = (line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: "))
+    return next((line for line in lines if not line.startswith("Ignored")), last_line(said))
 
 
 def _advice(house: Path | None) -> str:

@@ -46,7 +46,9 @@ def chains(run: RunDirectory) -> dict[str, str]:
 def test_the_same_seeds_give_equal_hash_chains_in_a_container(name: str, tmp_path: Path, scale: float) -> None:
     for each in variants(name) if scale > 1 else [resolve(name)]:
         env = f"{each.entry.name}/{each.variant}"
-        for model, turns in (("random", 5), ("oracle", None)):
+        # Games of the genuine engine take long to make, and are made again in every container.
+        models = {"oracle": None} if scale <= 1 and "z8" in name else {"random": 5, "oracle": None}
+        for model, turns in models.items():
             here = play(tmp_path, env, model=model, max_turns=turns)
             there = play(tmp_path, env, model=model, max_turns=turns, sandbox="docker")
             assert chains(there) == chains(here), f"{model} on {env}"

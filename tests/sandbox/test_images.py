@@ -17,6 +17,7 @@ from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate
 from agentbench.rollout.place import Place
 from agentbench.sandbox import engine, images, ingredients
+from agentbench.sandbox.owner import owner
 from agentbench.sandbox.process import missing_bubblewrap
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -65,16 +66,17 @@ def test_a_house_of_wheels_needs_no_network(image: str, tmp_path: Path, scale: f
     problem = missing_bubblewrap()
     if problem:
         pytest.skip(problem)
-    before = images.build("sokoban")
+    before = images.build("python")
     house = tmp_path / "house"
     house.mkdir()
     for path, data in ingredients.wheels(ingredients.requirements(""), None).items():
         (house / Path(path).name).write_bytes(data)
     cut_off = ["bwrap", "--dev-bind", "/", "/", "--unshare-net"]
-    command = [*cut_off, *AGENTBENCH, "images", "build", "sokoban", "--wheels", str(house)]
+    command = [*cut_off, *AGENTBENCH, "images", "build", "python", "--wheels", str(house)]
     done = run(*command, *(["--anew"] if scale > 1 else []))
     assert done.returncode == 0, done.stderr
-    after = images.build("sokoban")
+    after = images.build("python")
+    assert (after.id != before.id) == (scale > 1)
     assert (after.content, images.root(after)) == (before.content, images.root(before))
     next(house.glob("rapidfuzz-*")).unlink()
     done = run(*command)
@@ -142,7 +144,7 @@ def test_one_container_holds_many_sessions_and_its_death_fails_them_as_infrastru
     try:
         for seed, env in enumerate(envs):
             env.reset(seed=seed)
-        (container,) = [each for each in engine.sandboxes() if each.id not in others]
+        (container,) = [each for each in engine.sandboxes() if each.owner == owner() and each.id not in others]
         engine.remove(container.id)
         for env in envs:
             with pytest.raises(Failure):
