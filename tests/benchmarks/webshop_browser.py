@@ -1,14 +1,16 @@
-"""Episodes of the shop in a real browser, side by side: how many a second, and what they weigh.
+"""Episodes of the shop in a real browser, side by side: how many a second.
 
     python -m tests.benchmarks.webshop_browser [--out browser.json] [--jobs 8] [--episodes 24]
 
 The oracle plays, so that an episode is a search, a product, its options and the purchase; every page is rendered and
-every click is one. Times are by the clock: a browser works in many processes.
+every click is one. Times are by the clock, as a browser works in many processes; beside them stands what else the
+machine had to do.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import time
 from pathlib import Path
 
@@ -30,6 +32,7 @@ def measure(episodes: int, jobs: int) -> dict[str, float]:
         ended = play(plan, setting, scripted.oracle(), jobs=jobs)
         return [(len(played.trajectory.turns), bool(played.trajectory.success)) async for played in ended]
 
+    load = os.getloadavg()[0]
     began = time.perf_counter()
     ended = asyncio.run(main())
     seconds = time.perf_counter() - began
@@ -42,6 +45,8 @@ def measure(episodes: int, jobs: int) -> dict[str, float]:
         "seconds": round(seconds, 2),
         "episodes_per_second": round(len(ended) / seconds, 3),
         "steps_per_second": round(turns / seconds, 2),
+        "cores": os.cpu_count() or 0,
+        "load_before": round(load, 1),
     }
 
 
@@ -56,7 +61,8 @@ def main() -> int:
     for name, result in results.items():
         print(
             f"{name}: {result['episodes']} episodes ({result['won']} won) in {result['seconds']} s, "
-            f"{result['episodes_per_second']} episodes and {result['steps_per_second']} steps per second"
+            f"{result['episodes_per_second']} episodes and {result['steps_per_second']} steps per second "
+            f"(load before: {result['load_before']} on {result['cores']} cores)"
         )
     if options.out:
         options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
