@@ -105,7 +105,8 @@ def test_nothing_stays_after_many_episodes(scratch: Path, scale: float) -> None:
     assert asyncio.run(episodes(count)) == count
     assert waits_for(lambda: remains() == before), (remains(), before)
     assert list(scratch.iterdir()) == []
-    assert max(held) <= 16, "a browser's processes are as many as its pages, not as its episodes"
+    # A page's process may outlive it for a moment, on a busy machine too.
+    assert max(held) <= 24, "a browser's processes are as many as its pages, not as its episodes"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
