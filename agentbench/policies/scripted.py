@@ -126,12 +126,13 @@ def replay(run: Path) -> Scripted:
         row = rows.get(episode.key)
         if row is None:
             raise UsageError(f"{run} holds no episode {episode.key}: it is a run of other tasks or trials")
-        return _recited(turn.action for turn in directory.trajectory(row).turns)
+        return recited(turn.action for turn in directory.trajectory(row).turns)
 
     return Scripted(f"replay-{run.name}", start)
 
 
-def _recited(actions: Iterable[str]) -> Chooser:
+def recited(actions: Iterable[str]) -> Chooser:
+    """Say these one after another, and nothing once they are over."""
     left = iter(actions)
 
     async def choose(messages: Sequence[Message], seed: int) -> str:

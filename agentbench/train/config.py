@@ -191,7 +191,9 @@ class TrainConfig(Table):
     budget: Budget
     validation: Validation = Field(default_factory=Validation)
     warm_start: Stage | None = None
-    """Supervised training on the oracle's demonstrations, in the contexts of rollouts."""
+    """Supervised training on demonstrations, in the contexts of rollouts."""
+    demonstrations: Path | None = None
+    """A run whose successful episodes are learned from, a person's for example; None: the oracle demonstrates."""
     value_pretraining: ValueStage | None = None
     """Fitting the critic to Monte-Carlo returns before the actor moves (VAPO, arXiv 2504.05118)."""
     device: str = "auto"
@@ -244,6 +246,8 @@ class TrainConfig(Table):
                 raise UsageError(f"{key} = {episodes} is no multiple of group_size = {algorithm.group_size}")
         if all(limit is None for limit in self.budget.model_dump().values()):
             raise UsageError("budget has no limit; set budget.updates, episodes, tokens, cpu_seconds or seconds")
+        if self.demonstrations is not None and self.warm_start is None and not algorithm.demonstrates:
+            raise UsageError(f"{algorithm.name} learns from its own episodes: demonstrations need a warm_start, or sft")
         self._check_critic(algorithm)
         self._check_kl(algorithm)
         for split in ("train", "valid"):

@@ -1,8 +1,8 @@
 """The training loop: collect, credit, update, log, checkpoint.
 
-A run is a few *stages*, each the same loop with another teacher: a supervised warm start (the oracle plays), value
-pretraining (the actor stands still), and the algorithm itself. Sampler and learner share one model; after an update the
-sampler prefills live contexts anew.
+A run is a few *stages*, each the same loop with another teacher: a supervised warm start (the oracle plays, or a
+recording), value pretraining (the actor stands still), and the algorithm itself. Sampler and learner share one model;
+after an update the sampler prefills live contexts anew.
 
 Everything random is derived from the root seed and the number of the update. A run that was killed goes on from its
 last checkpoint and, on a CPU, logs the very numbers that it would have logged.
@@ -89,10 +89,17 @@ def _update(shop: Workshop, stage: Stage) -> tuple[Row, Experience]:
     name = (config.seed, stage.name, counters.update)
     setting = shop.setting("train", temperature=config.rollout.temperature, seed=derive("sampling", *name))
     size = stage.algorithm.group_size
-    plan = plan_groups(setting.resolved, stage.episodes // size, size, *name)
+    recordings = shop.recordings if stage.demonstrates else None
+    plan = (
+        plan_groups(setting.resolved, stage.episodes // size, size, *name)
+        if recordings is None
+        else recordings.plan(stage.episodes, *name)
+    )
     spec = config.reward_spec(setting.resolved)
     with shop.policy.together(0 if stage.demonstrates else len(plan)):
         experience = collect(plan, setting, shop.player(stage), spec, stage.gamma, retries=config.rollout.retries)
+    if recordings is not None:
+        recordings.check(played.trajectory for played in experience.played)
     stale = _staleness(experience.batch, shop.policy.version) if not stage.demonstrates else {}
     shop.policy.free_caches()  # The update needs the room, and makes what is cached worthless.
     learned = shop.learner.update(

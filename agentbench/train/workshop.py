@@ -26,7 +26,7 @@ from agentbench.train.checkpoint import Counters, find, read_counters, restore, 
 from agentbench.train.config import TrainConfig
 from agentbench.train.critic import ValueHead
 from agentbench.train.forward import activation_bytes, check_reader, recompute_layers
-from agentbench.train.sft import Demonstrator
+from agentbench.train.sft import Demonstrator, Recordings
 from agentbench.train.stages import Clock, Stage, stages_of
 from agentbench.train.update import Learner
 
@@ -49,6 +49,8 @@ class Workshop:
         self._places = {split: config.place(split) for split in ("train", "valid")}
         if self._places["train"].kind != "docker":  # What the environment needs, its image has.
             check_needs(config.resolve_env())
+        source = config.demonstrations
+        self.recordings = None if source is None else Recordings(source, config.resolve_env())
         self.run = _open(config, resume)
         self.checkpoint = _load(config, self.run.path)
         self.model = self.checkpoint.model
@@ -113,7 +115,9 @@ class Workshop:
 
     def player(self, stage: Stage) -> Policy:
         """Who plays in a stage."""
-        return Demonstrator(self.policy.template, self.config.rollout.format) if stage.demonstrates else self.policy
+        if not stage.demonstrates:
+            return self.policy
+        return Demonstrator(self.policy.template, self.config.rollout.format, self.recordings)
 
     def publish(self) -> None:
         """Let the sampler use the new weights."""
