@@ -71,6 +71,7 @@ ENTRY = EnvEntry(
     needs=frozenset({"docker"}),
     needs_with={("sandbox", "process"): frozenset({"bubblewrap"})},
     image="swe",
+    identity="agentbench_envs.swe.tasks:identity",
     builder="agentbench_envs.swe.build:main",
     licence="Apache-2.0",
     source="SWE-bench (arXiv 2310.06770), SWE-smith (arXiv 2504.21798), G-RA (arXiv 2508.10548); own code and tasks",

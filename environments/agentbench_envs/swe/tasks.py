@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentbench.core.errors import PrerequisiteError, RecordError, UsageError
+from agentbench.core.records import digest
 
 HERE: Final = Path(__file__).parent
 LIBRARIES: Final = HERE / "libraries"
@@ -129,6 +130,18 @@ def load(path: str | Path) -> list[Instance]:
     if not rows:
         raise UsageError(f"{path} holds no tasks")
     return [_instance(row, f"{path}, task {number}") for number, row in enumerate(rows)]
+
+
+def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment's arguments without what changes no task: where a list of them lies, and spare sandboxes.
+
+    Raises:
+        UsageError: There is no such list.
+    """
+    kept = {name: value for name, value in arguments.items() if name != "spare"}
+    if kept.get("tasks") is not None:
+        kept["tasks"] = digest([instance.to_json() for instance in load(str(kept["tasks"]))])
+    return kept
 
 
 def save(path: Path, instances: Sequence[Instance]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import PrerequisiteError, UsageError
+from agentbench.core.registry import resolve
 
 DIFF = "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 ROW = {"instance_id": "o__r-1", "repo": "o/r", "FAIL_TO_PASS": '["t.py::a"]', "PASS_TO_PASS": '["t.py::b"]'}
@@ -204,3 +205,18 @@ def test_an_archive_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
 
 def test_an_instance_without_tests_has_no_files() -> None:
     assert Instance("i", "r", (), ()).test_files == []
+
+
+def test_the_panel_is_that_of_the_tasks_wherever_their_list_lies(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    few = shipped()[:3]
+    for path in (tmp_path / "one.jsonl", tmp_path / "deep" / "other.jsonl.gz"):
+        save(path, few)
+    save(tmp_path / "less.jsonl", few[:2])
+    here, there, less = (
+        resolve("swe/list:all", tasks=str(path)).digest
+        for path in (tmp_path / "one.jsonl", tmp_path / "deep" / "other.jsonl.gz", tmp_path / "less.jsonl")
+    )
+    assert here == there != less
+    assert resolve("swe", spare=3).digest == resolve("swe").digest
+    assert resolve("swe", hints="file").digest != resolve("swe").digest
