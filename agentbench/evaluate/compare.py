@@ -159,8 +159,8 @@ def _pair(a: Side, b: Side, metric: Metric) -> Pair:
         delta, low, high, p_value, mde, n = runs
     else:
         (delta, low, high, p_value, mde, _), n = paired(*aligned), len(tasks)
-    if metric in ("success", "invalid"):  # Shares: with few tasks a t interval promises more than there can be.
-        low, high = max(low, -1.0), min(high, 1.0)
+    if metric in ("success", "invalid") and math.isfinite(high - low):
+        low, high = max(low, -1.0), min(high, 1.0)  # A t interval of few tasks reaches beyond what a share can change.
     return Pair(
         a=a,
         b=b,

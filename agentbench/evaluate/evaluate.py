@@ -93,7 +93,8 @@ def plan_tasks(
             env.close()
     if not seeds:
         raise NothingSelected(f"{resolved.id}:{resolved.split} with --episodes {episodes} selects no episode")
-    tasks = [(digest(resolved.digest, task_seed)[:16], task_seed) for task_seed in seeds]
+    panel = resolved.digest
+    tasks = [(digest(panel, task_seed)[:16], task_seed) for task_seed in seeds]
     return [Planned(digest(task, t)[:16], task, task_seed, t) for t in range(trials) for task, task_seed in tasks]
 
 

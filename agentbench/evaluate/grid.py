@@ -94,7 +94,9 @@ class Grid:
         """
         envs = expand(config.env)
         for env in envs:
-            check_needs(resolve(env, **config.env_args))
+            resolved = resolve(env, **config.env_args)
+            if config.sandbox != "docker" or "docker" in resolved.needs:  # What it needs else, its image has.
+                check_needs(resolved)
         name = f"grid--{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
         path = config.out / name
         try:

@@ -204,7 +204,7 @@ def _difference(repetition: Repetition, run: RunDirectory, row: Row, planned: Pl
         recorded = run.trajectory(row)
     except IntegrityError as error:
         return str(error)
-    false = [name for name, value in row_of(recorded).items() if row.get(name) != value]
+    false = [name for name, value in row_of(recorded).items() if name in row and row[name] != value]
     if false:
         return f"the row says another {', '.join(false)} than its trajectory"
     if planned != Planned(row["key"], recorded.task, recorded.seed, recorded.trial):

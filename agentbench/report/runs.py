@@ -13,7 +13,7 @@ from agentbench.evaluate.evidence import Evidence
 from agentbench.metrics.collect import summarise
 
 DEMONSTRATED = ("warm-start", "sft")
-"""Stages in which the oracle plays: what its episodes are like says nothing about the policy."""
+"""Stages in which a teacher plays: what its episodes are like says nothing about the policy."""
 
 
 @dataclass(frozen=True)

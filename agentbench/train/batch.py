@@ -68,7 +68,7 @@ class Algorithm(Protocol):
 
     @property
     def demonstrates(self) -> bool:
-        """The tokens were not sampled by the policy: the oracle plays."""
+        """The tokens were not sampled by the policy: a teacher plays."""
         ...
 
     @property

@@ -41,9 +41,10 @@ def plan_groups(resolved: Resolved, groups: int, group_size: int, *name: Part) -
         *name: What the draw is for: root seed, stage, update.
     """
     plan = []
+    panel = resolved.digest
     for group in range(groups):
         seed = derive("train task", *name, group)
-        task = digest(resolved.digest, seed)[:16]
+        task = digest(panel, seed)[:16]
         plan += [Planned(digest(task, *name, trial)[:16], task, seed, trial) for trial in range(group_size)]
     return plan
 

@@ -22,7 +22,7 @@ class Stage:
     """Per update."""
     budget: Budget
     demonstrates: bool = False
-    """The oracle plays."""
+    """A teacher plays."""
     frozen_actor: bool = False
     until_success: float | None = None
 

@@ -231,6 +231,8 @@ def _load(config: TrainConfig, run: Path) -> Checkpoint:
     device = checkpoint.model.device
     share = 0.7 if device.type == "cuda" else 0.5  # of what is free, that `free_memory` leaves to caches
     activations = activation_bytes(checkpoint.model, config.optim.micro_tokens)
+    if config.dtype == "bfloat16":  # At least half of it: what is computed in bfloat16 is kept so, norms are not.
+        activations //= 2
     require_memory(_training_bytes(checkpoint.model, config), activations, int(free_memory(device) / share))
     return checkpoint
 

@@ -245,6 +245,11 @@ def test_a_row_that_lacks_something_or_says_nonsense_is_found_and_never_a_crash(
         assert told(run), row
 
 
+def test_a_run_whose_rows_say_less_because_they_are_older_replays(run: RunDirectory) -> None:
+    write_rows(run, [{name: row[name] for name in row if name not in ("terms", "sandbox")} for row in run.rows()])
+    assert told(run) == []
+
+
 def test_a_run_that_ended_and_says_it_did_not_is_found(run: RunDirectory) -> None:
     true = run.state
     write_json(run.path / "run.json", {**run.state, "status": "started"})

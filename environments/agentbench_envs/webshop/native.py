@@ -26,7 +26,7 @@ LONGEST: Final = 1000
 STATES: Final = ("value", "pressed", "focused")
 
 _PLAIN = re.compile(r"(click|scroll|goto)\[([^\n]{1,10000})\]|(back)")
-_TYPE = re.compile(r"type\[([^\[\]\n]+)\]\[([^\n]{0,10000})\]")
+_TYPE = re.compile(r"type\[([^\[\]\n]{1,10000})\]\[([^\n]{0,10000})\]")
 
 
 class Deed(NamedTuple):
