@@ -50,7 +50,7 @@ class Workbench:
         return Answer(shorten(answer.text, self._chars), answer.valid)
 
     def _bash(self, command: str) -> Answer:
-        return self._told(self._sandbox.exec(command, timeout=self._seconds))
+        return self._told(self._exec(command))
 
     def _view(self, path: str, start: str = "1", end: str = "") -> Answer:
         try:
@@ -87,7 +87,7 @@ class Workbench:
         return Answer(f"{path} exists; change it with edit", valid=False)
 
     def _tests(self, paths: str = "") -> Answer:
-        return self._told(self._sandbox.exec(self._repository.visible_tests(paths), timeout=self._seconds))
+        return self._told(self._exec(self._repository.visible_tests(paths)))
 
     def _undo(self) -> Answer:
         if not self._past:
@@ -108,8 +108,11 @@ class Workbench:
         """Let a relative path begin at the repository, wherever the shell is."""
         return path if path.startswith("/") else f"{self._repository.root}/{path}"
 
+    def _exec(self, command: str) -> Result:
+        return self._sandbox.exec(self._repository.entered(command), timeout=self._seconds)
+
     def _try(self, command: str, otherwise: str, done: str = "") -> Answer:
-        result = self._sandbox.exec(f"( {command} )", timeout=self._seconds)
+        result = self._exec(f"( {command} )")
         if result.exit_code:
             return Answer(result.output.strip() or otherwise, valid=False)
         return Answer(done or result.output or "(nothing)")

@@ -18,6 +18,7 @@ from agentbench.sandbox.base import Limits, Sandbox
 from agentbench.sandbox.docker import DockerSandbox
 from agentbench.sandbox.pool import Pool
 from agentbench.sandbox.process import ProcessSandbox
+from agentbench_envs.swe.repository import TOOLS
 from agentbench_envs.swe.tasks import HERE, Instance, Tree, cache_folder
 
 Kind = Literal["docker", "process"]
@@ -132,15 +133,14 @@ def this_python() -> Python:
 
 
 def _open_jail() -> Sandbox:
-    """Start a jail, with pytest where this machine's Python looks for a user's own packages."""
+    """Start a jail, with pytest where `Repository` lets Python look for a user's own packages."""
     version, packages = this_python()
     source = Path(agentbench.__file__).parents[1]
     checkout = [str(source)] if (source / "pyproject.toml").is_file() else []
     sandbox = ProcessSandbox(LIMITS, hidden=[*packages, *checkout, str(HERE.parent), str(cache_folder())])
-    base = f"{sandbox.workspace}/python"
+    folder = f"{sandbox.workspace}/{TOOLS}/lib/python{version}/site-packages"
     try:
-        sandbox.put({f"{base}/lib/python{version}/site-packages/{name}": data for name, data in _testing().items()})
-        sandbox.exec(f"export PYTHONUSERBASE={base}")
+        sandbox.put({f"{folder}/{name}": data for name, data in _testing().items()})
     except BaseException:
         sandbox.close()
         raise

@@ -33,6 +33,9 @@ GIT: Final = (
 
 _CANARY: Final = "def test_{passing}():\n    assert True\n\n\ndef test_{failing}():\n    assert False\n"
 
+TOOLS: Final = "python"
+"""The folder of the workspace where Python looks for a user's own packages: a jail has its pytest there."""
+
 _ACTIVATE: Final = "if [ -f /opt/miniconda3/bin/activate ]; then . /opt/miniconda3/bin/activate testbed; fi"
 """The images of SWE-bench keep the repository's packages in an environment of conda's."""
 
@@ -93,10 +96,16 @@ class Repository:
 
     def enter(self) -> None:
         """Leave the shell as an agent finds it: in the repository, with its modules importable."""
-        self._demand(
-            f"rm {self._at('base')}; {_ACTIVATE}; export PYTHONPATH={self.path} PYTHONDONTWRITEBYTECODE=1 HOME=/tmp "
-            f"PAGER=cat GIT_PAGER=cat; cd {self.root}"
+        self._demand(self.entered(f"rm {self._at('base')}; cd {self.root}"))
+
+    def entered(self, command: str) -> str:
+        """Return a command for a shell that may be new, because the agent ended the one that was entered."""
+        tools = self._at(TOOLS)
+        exports = (
+            f"export PYTHONPATH={self.path} PYTHONDONTWRITEBYTECODE=1 PYTHONUSERBASE={tools} HOME=/tmp "
+            "PAGER=cat GIT_PAGER=cat"
         )
+        return f'[ "${{PYTHONUSERBASE:-}}" = {tools} ] || {{ {_ACTIVATE}; {exports}; }}; {command}'
 
     def patch(self) -> str | None:
         """Return what was changed since `prepare`, as a patch; None if it cannot be said, or is too long.
@@ -166,7 +175,7 @@ class Repository:
         ]
         variables = (
             f"REPORT={report} SOURCES={self.path} HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 "
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"
+            f"PYTHONUSERBASE={self._at(TOOLS)} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"
         )
         run = shlex.join([self.python, f"{grader}/reporter.py", *options, *files])
         return f"{_ACTIVATE}; cd {self.root} && {variables} {run}"

@@ -83,6 +83,16 @@ def test_pretending_scores_nothing_and_harms_nothing(env: SweEnv, name: str) -> 
     assert step.reward == 0 and step.info["terms"]["resolved"] == step.info["terms"]["fraction"] == 0
 
 
+@pytest.mark.parametrize("end", ["exit", "sleep 60", "kill -9 $$"])
+def test_a_new_shell_is_in_the_repository_too(env: SweEnv, end: str) -> None:
+    shown = bash("pwd; echo $PYTHONPATH $HOME $PAGER")
+    env.reset(seed=0)
+    before = env.step(shown).observation
+    env.step(bash(end))
+    assert env.step(shown).observation == before
+    assert "passed" in env.step(write("tests")).observation
+
+
 def test_the_oracle_wins_from_a_state_that_was_spoilt(env: SweEnv) -> None:
     env.reset(seed=1)
     env.step(bash("rm -rf formula; echo x > new.py"))

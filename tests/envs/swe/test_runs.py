@@ -110,6 +110,15 @@ def test_pretending_scores_nothing_in_a_jail_either(jail: None, name: str) -> No
     assert step.terminated and step.reward == 0 and step.info["terms"]["fraction"] == 0
 
 
+@pytest.mark.parametrize("end", ["exit", "sleep 60"])
+def test_a_new_shell_of_a_jail_has_pytest_too(jail: None, end: str) -> None:
+    env = SweEnv(library="formula", split="all", command_seconds=5, sandbox="process")
+    env.reset(seed=0)
+    env.step(bash(end))
+    assert "passed" in env.step(write("tests")).observation
+    env.close()
+
+
 def test_a_jail_shows_no_answers_and_no_installed_packages(jail: None) -> None:
     env = SweEnv(library="spans", split="all", sandbox="process")
     _, info = env.reset(seed=0)
