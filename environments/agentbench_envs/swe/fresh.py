@@ -30,7 +30,10 @@ from agentbench_envs.swe.tasks import HERE, LIBRARIES, Instance, cache_folder, l
 DRAWS: Final = 500
 """Mutants drawn for one task before its library counts as unbreakable."""
 
-_MAKERS: Final = ("tasks.py", "mutate.py", "build.py", "fresh.py", "issues.py", "repository.py", "reporter.py")
+_MAKERS: Final = (
+    *("tasks.py", "mutate.py", "build.py", "fresh.py", "issues.py"),
+    *("repository.py", "reporter.py", "grade.py", "places.py"),
+)
 """The files of this package that decide what a seed gives."""
 
 _opening = threading.Lock()

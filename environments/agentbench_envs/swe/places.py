@@ -119,17 +119,25 @@ def this_python() -> Python:
     """Look at the Python of this machine; its own one, for that of a virtual environment may be out of a jail's reach.
 
     Raises:
-        PrerequisiteError: It or git is missing, or it is too old.
+        PrerequisiteError: It or git is missing, or it is too old or does not work.
     """
     missing = [name for name in ("git", "python3") if shutil.which(name, path=SYSTEM) is None]
     if missing:
         raise PrerequisiteError(f"there is no {' and no '.join(missing)} in {SYSTEM}, which -E sandbox=process uses")
     ask = "import json, sys; print(json.dumps([*sys.version_info[:2], *sys.path]))"
     command = ["env", "-i", f"PATH={SYSTEM}", "python3", "-c", ask]
-    major, minor, *path = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+    try:
+        asked = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    except subprocess.SubprocessError as error:
+        raise PrerequisiteError(
+            f"this machine's python3, which -E sandbox=process uses, does not work: {error}"
+        ) from error
+    major, minor, *path = json.loads(asked.stdout)
     if (major, minor) < OLDEST:
         raise PrerequisiteError(f"this machine's python3 is {major}.{minor}; -E sandbox=process needs 3.11 or newer")
-    return Python(f"{major}.{minor}", tuple(each for each in path if each.endswith("-packages")))
+    others = (str(each) for root in ("/usr", "/usr/local") for each in Path(root).glob("lib/python*/*-packages"))
+    packages = {each for each in (*path, *others) if each.endswith(("/site-packages", "/dist-packages"))}
+    return Python(f"{major}.{minor}", tuple(sorted(packages)))
 
 
 def _open_jail() -> Sandbox:
