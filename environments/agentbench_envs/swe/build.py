@@ -32,11 +32,11 @@ from typing import Final, NamedTuple, NoReturn
 from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.core.seeding import generator
 from agentbench.sandbox.base import Sandbox
-from agentbench_envs.swe.grade import KEPT
+from agentbench_envs.swe.grade import KEPT, Report
 from agentbench_envs.swe.issues import telling
 from agentbench_envs.swe.mutate import RECIPES, Mutant, Recipe, mutate
 from agentbench_envs.swe.places import open_sandbox
-from agentbench_envs.swe.repository import PROTECTED, Repository, Run
+from agentbench_envs.swe.repository import PROTECTED, Repository
 from agentbench_envs.swe.tasks import (
     LIBRARIES,
     SPLITS,
@@ -59,7 +59,7 @@ ATTEMPTS: Final = 20
 """Mutants tried per wanted task before giving up."""
 
 SLOWER: Final = 3.0
-"""A broken program may take this many times the processor time of the working one, and five seconds more."""
+"""Each process of a broken program may take this many times the working one's processor time, and five seconds more."""
 
 PATIENCE: Final = 10.0
 """Seconds of wall time for each second of processor time that the tests may take: the machine may be busy."""
@@ -95,7 +95,7 @@ class Library:
         opened: Makes a sandbox.
 
     Raises:
-        UsageError: It has no tests, or they do not say the same twice.
+        UsageError: It has no tests, or they do not say the same three times.
     """
 
     passing: frozenset[str]
@@ -103,7 +103,7 @@ class Library:
     left_out: dict[str, str]
     """Why a file's tests cannot be loaded, by file."""
     limit: int
-    """Seconds of processor time for a run of the tests."""
+    """Seconds of processor time for each process of a run of the tests."""
 
     def __init__(self, sdist: str, tests: Sequence[str], requires: Sequence[str], opened: Opener) -> None:
         tree = read_tree(sdist)
@@ -121,14 +121,12 @@ class Library:
         self.limit = 600
         first, *others = self._run(self._plain, broken=False)
         self.limit = math.ceil(SLOWER * min(run.seconds for run in (first, *others)) + 5)
-        if first.report.doubt or len(others) < RUNS - 1:
-            raise UsageError(
-                f"the tests of {sdist} cannot be used: {first.report.doubt or 'they differ from run to run'}"
-            )
-        self.passing = frozenset(test for test, outcome in first.report.status.items() if outcome in KEPT)
-        self.left_out = {file: said for file, said in first.report.messages.items() if "::" not in file}
+        if first.doubt or len(others) < RUNS - 1:
+            raise UsageError(f"the tests of {sdist} cannot be used: {first.doubt or 'they differ from run to run'}")
+        self.passing = frozenset(test for test, outcome in first.status.items() if outcome in KEPT)
+        self.left_out = {file: said for file, said in first.messages.items() if "::" not in file}
         if not self.passing:
-            said = next(iter(first.report.messages.values()), "they are all skipped, or there are none")
+            said = next(iter(first.messages.values()), "they are all skipped, or there are none")
             raise UsageError(f"no test of {sdist} passes: {said}; name what they need by --requires")
 
     def splits(self, mutant: Mutant) -> set[str]:
@@ -147,16 +145,17 @@ class Library:
             function=" ".join(mutant.places),
         )
         first, *others = self._run(candidate, broken=True)
-        if first.report.doubt:
-            return Verdict(None, "loops" if "did not end" in first.report.doubt else "does not run")
-        status = first.report.status
+        if first.doubt:
+            cut_off = "were killed" in first.doubt or "did not end" in first.doubt
+            return Verdict(None, "cut off" if cut_off else "does not run")
+        status = first.status
         failing = self._failing(status)
         if reason := self._useless(status):
             return Verdict(None, reason)
         if len(others) < RUNS - 1:
             return Verdict(None, "differs from run to run")
         kept = tuple(sorted(test for test in self.passing - failing if status[test] in KEPT))
-        said = {test: _ADDRESS.sub("", first.report.messages.get(test, "")) for test in telling(failing)}
+        said = {test: _ADDRESS.sub("", first.messages.get(test, "")) for test in telling(failing)}
         whole = replace(candidate, fail_to_pass=tuple(sorted(failing)), pass_to_pass=kept, failures=said)
         return Verdict(replace(whole, instance_id=f"{self.sdist}.{recipe}.{whole.content[:10]}"), "valid")
 
@@ -172,18 +171,18 @@ class Library:
             return "breaks everything"
         return "" if failing else "no effect"
 
-    def _run(self, instance: Instance, *, broken: bool) -> list[Run]:
+    def _run(self, instance: Instance, *, broken: bool) -> list[Report]:
         """Run the tests until they were run often enough, are no use, or say something else than before."""
-        runs: list[Run] = []
+        runs: list[Report] = []
         with self._opened() as sandbox:
             repository = Repository(sandbox, instance)
             repository.prepare(withhold=False, broken=broken)
             while len(runs) < RUNS:
                 run = repository.test(PATIENCE * self.limit, self.limit)
-                if runs and run.report.status != runs[0].report.status:
+                if runs and run.status != runs[0].status:
                     break
                 runs.append(run)
-                if run.report.doubt or (broken and self._useless(run.report.status)):
+                if run.doubt or (broken and self._useless(run.status)):
                     break
         return runs
 
@@ -284,9 +283,10 @@ def main(arguments: Sequence[str]) -> None:
             say=say,
         )
     )
-    summary = f"{sdist}: {len(library.passing)} tests pass; {', '.join(f'{n} {what}' for what, n in counts.items())}"
+    told = ", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing can be broken"
+    summary = f"{sdist}: {len(library.passing)} tests pass; {told}"
     if not made:
-        raise UsageError(f"no tasks came of {summary or 'nothing that can be broken'}")
+        raise UsageError(f"no tasks came of {summary}")
     save(out, made)
     print(f"{summary}; wrote {len(made)} tasks to {out}", file=sys.stderr)  # noqa: T201
 

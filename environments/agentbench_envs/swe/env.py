@@ -162,7 +162,7 @@ class SweEnv(Env):
             repository.prepare(withhold=False)
             if not repository.apply(patch):
                 return NOTHING, "the patch does not apply"
-            report = repository.test(self._test_seconds).report
+            report = repository.test(self._test_seconds)
         if report.doubt:
             return NOTHING, report.doubt
         return grade(report.status, instance.fail_to_pass, instance.pass_to_pass), ""

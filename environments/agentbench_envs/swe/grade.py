@@ -99,18 +99,21 @@ class Report(NamedTuple):
     """What went wrong, by failed test."""
     doubt: str
     """Why it is not believed; empty if it is."""
+    seconds: float = 0.0
+    """Processor time that the run says it took."""
 
 
 def read_report(lines: str, exit_code: int, canaries: Canaries) -> Report:
     """Read what `reporter` wrote, and decide whether to believe it.
 
     Args:
-        lines: One JSON array `[id, outcome, message]` per line; the last one is `["", exit status, ""]`.
+        lines: One JSON array `[id, outcome, message]` per line; the last one is `["", exit status, seconds]`.
         exit_code: How the process ended.
         canaries: The tests that were added to the hidden ones.
     """
     try:
         rows = [(str(test), outcome, str(message)) for test, outcome, message in map(json.loads, lines.splitlines())]
+        seconds = float(rows[-1][2]) if rows and not rows[-1][0] else 0.0
     except (ValueError, TypeError):
         return Report({}, {}, "the report is damaged")
     if not rows or rows[-1][0]:
@@ -121,7 +124,7 @@ def read_report(lines: str, exit_code: int, canaries: Canaries) -> Report:
         return Report({}, {}, doubt)
     for canary in canaries:
         del status[canary]
-    return Report(status, {test: message for test, _, message in rows if message and test in status}, "")
+    return Report(status, {test: message for test, _, message in rows if message and test in status}, "", seconds)
 
 
 def _doubt(status: dict[str, str], count: int, said: object, exit_code: int, canaries: Canaries) -> str:

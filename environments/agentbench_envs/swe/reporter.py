@@ -4,6 +4,7 @@
 
 It runs in the container, under whatever Python is there, and knows nothing of AgentBench. pytest is imported before the
 repository can be found, so that no module of the repository stands in its place. The outcomes are SWE-bench's.
+The last line is ["", pytest's exit status, seconds of processor time].
 """
 
 import json
@@ -35,11 +36,12 @@ def pytest_collectreport(report: Any) -> None:
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Write everything, and the session's own exit status last."""
+    """Write everything; last the session's own exit status, and the processor time of this process and its children."""
+    used = sum(os.times()[:4])
     with open(_report, "w", encoding="utf-8") as file:  # noqa: PTH123
         for test, (outcome, message) in _status.items():
             file.write(json.dumps([test, outcome, message]) + "\n")
-        file.write(json.dumps(["", int(exitstatus), ""]) + "\n")
+        file.write(json.dumps(["", int(exitstatus), round(used, 3)]) + "\n")
 
 
 def _outcome(report: Any) -> str:

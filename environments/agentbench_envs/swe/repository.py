@@ -7,7 +7,7 @@ the agent was given, except for files that decide how tests run; then the hidden
 import secrets
 import shlex
 import signal
-from typing import Final, NamedTuple
+from typing import Final
 
 from agentbench.core.errors import Failure
 from agentbench.sandbox.base import Result, Sandbox
@@ -39,16 +39,8 @@ TOOLS: Final = "python"
 _ACTIVATE: Final = "if [ -f /opt/miniconda3/bin/activate ]; then . /opt/miniconda3/bin/activate testbed; fi"
 """The images of SWE-bench keep the repository's packages in an environment of conda's."""
 
-
 _CUT_OFF: Final = (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
-"""How a shell reports a process that has used up its processor time."""
-
-
-class Run(NamedTuple):
-    """One run of the tests."""
-
-    report: Report
-    seconds: float
+"""How a shell reports a process that has used up its processor time; the second may also mean its memory."""
 
 
 class Repository:
@@ -134,7 +126,7 @@ class Repository:
         done = self._run(f"cd {self.root} && {GIT} apply --whitespace=nowarn {rules} {self._at('agent.diff')}")
         return done.exit_code == 0
 
-    def test(self, timeout: float, processor: int | None = None) -> Run:
+    def test(self, timeout: float, processor: int | None = None) -> Report:
         """Run the tests that the task names, with canaries among them.
 
         Args:
@@ -156,11 +148,12 @@ class Repository:
         command = self._command(grader, report, [*instance.test_files, canary])
         limited = f"ulimit -t {processor or 'unlimited'}; {command} > /dev/null 2>&1"
         done = self._run(limited, timeout)
-        if done.timed_out or (processor and done.exit_code in _CUT_OFF):
-            limit = f"{timeout:g} s" if done.timed_out else f"{processor} s of processor time"
-            return Run(Report({}, {}, f"the tests did not end within {limit}"), done.seconds)
+        if done.timed_out:
+            return Report({}, {}, f"the tests did not end within {timeout:g} s")
+        if processor and done.exit_code in _CUT_OFF:
+            return Report({}, {}, f"the tests were killed: over {processor} s of processor time, or out of memory")
         canaries = Canaries(f"{canary}::test_{names[1]}", f"{canary}::test_{names[2]}")
-        return Run(read_report(self._read(report), done.exit_code, canaries), done.seconds)
+        return read_report(self._read(report), done.exit_code, canaries)
 
     def visible_tests(self, paths: str) -> str:
         """Return the command with which an agent runs the tests that it can see."""

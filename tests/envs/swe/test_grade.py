@@ -14,7 +14,7 @@ HONEST: list[list[Any]] = [
     ["t.py::a", "PASSED", ""],
     ["c.py::good", "PASSED", ""],
     ["c.py::bad", "FAILED", "assert False"],
-    ["", 1, ""],
+    ["", 1, 0.5],
 ]
 
 outcomes = st.sampled_from(["PASSED", "FAILED", "ERROR", "SKIPPED", "XFAIL", "XPASS"])
@@ -64,7 +64,7 @@ def test_full_means_that_every_rate_is_one(status: dict[str, str], failing: set[
 
 def test_an_honest_report_is_believed_and_hides_the_canaries() -> None:
     report = read_report(lines(HONEST), 1, CANARIES)
-    assert report == ({"t.py::a": "PASSED"}, {}, "")
+    assert report == ({"t.py::a": "PASSED"}, {}, "", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,14 @@ def test_an_honest_report_is_believed_and_hides_the_canaries() -> None:
         (HONEST[:-1], 1, "ended early"),
         (HONEST, 0, "exit code 0"),
         (HONEST, 2, "exit code 2"),
-        ([*HONEST[:-1], ["", 0, ""]], 1, "exit code 1"),
-        ([HONEST[0], HONEST[1], ["c.py::bad", "PASSED", ""], ["", 1, ""]], 1, "must fail"),
-        ([HONEST[0], HONEST[2], ["", 1, ""]], 1, "must pass"),
-        ([HONEST[0], HONEST[1], ["", 1, ""]], 1, "absent"),
+        ([*HONEST[:-1], ["", 0, 0.5]], 1, "exit code 1"),
+        ([HONEST[0], HONEST[1], ["c.py::bad", "PASSED", ""], ["", 1, 0.5]], 1, "must fail"),
+        ([HONEST[0], HONEST[2], ["", 1, 0.5]], 1, "must pass"),
+        ([HONEST[0], HONEST[1], ["", 1, 0.5]], 1, "absent"),
         ([HONEST[0], *HONEST], 1, "twice"),
         ([["t.py::a", "PASSED"]], 1, "damaged"),
         ([[7]], 1, "damaged"),
+        ([*HONEST[:-1], ["", 1, "long"]], 1, "damaged"),
     ],
 )
 def test_a_report_that_no_honest_run_writes_is_not_believed(rows: list[Any], exit_code: int, reason: str) -> None:

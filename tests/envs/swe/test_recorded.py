@@ -19,7 +19,7 @@ def graded(instance: Instance, *, broken: bool, patch: str = "") -> Grade:
         repository = Repository(sandbox, instance)
         repository.prepare(withhold=False, broken=broken)
         assert not patch or repository.apply(patch)
-        report = repository.test(timeout=120).report
+        report = repository.test(timeout=120)
     assert not report.doubt, f"{instance.instance_id}: {report.doubt}"
     return grade(report.status, instance.fail_to_pass, instance.pass_to_pass)
 
