@@ -43,6 +43,8 @@ _SHOULD: Final = {
     ">=": "should be at least",
 }
 _COMPARED = re.compile(rf" ({'|'.join(sorted(map(re.escape, _SHOULD), key=len, reverse=True))}) ")
+_COMMENTED = re.compile(r"""((?:'[^']*'|"[^"]*"|[^'"])*?) : """)
+"""What unittest found, before what the author of a test says about it."""
 _NUMBERED = re.compile(r"[A-Za-z_]+\d+")
 """What pytest calls a parameter that it cannot write."""
 
@@ -181,9 +183,11 @@ def _bare(claim: str, sources: dict[str, str]) -> str:
 
 def _of_unittest(fact: str) -> str:
     """Say what unittest found, which is a fact and no claim, or which error was raised."""
-    if re.fullmatch(r"(None|True|False) is (not )?(true|false)", fact):
+    commented = _COMMENTED.match(fact)
+    found = commented[1] if commented else fact
+    if re.fullmatch(r"(None|True|False) is (not )?(true|false)", found):
         return ""
-    sides = fact.split(" != ")
+    sides = found.split(" != ")
     return f"{_quoted(sides[0])} should equal {_quoted(sides[1])}" if len(sides) == 2 else _quoted(fact)
 
 
