@@ -42,8 +42,7 @@ def engine() -> "docker.APIClient":
     Raises:
         PrerequisiteError: There is no engine that answers; the message says what to do.
     """
-    if importlib.util.find_spec("docker") is None:
-        raise PrerequisiteError("the docker package is missing; install it with: pip install -e '.[docker]'")
+    _need_package()
     return _connect(os.getpid())
 
 
@@ -68,7 +67,12 @@ def asking(what: str) -> Iterator[None]:
 
     Args:
         what: What is being asked, for the message: "starting a container".
+
+    Raises:
+        PrerequisiteError: The docker package is missing, or the engine lacks an image.
+        Failure: Anything else.
     """
+    _need_package()
     import docker.errors
     import requests
 
@@ -127,6 +131,11 @@ def remove(container: str) -> None:
 def labels(lifetime: float) -> dict[str, str]:
     """Return the labels of a sandbox that this process makes now."""
     return {OWNED: "1", OWNER: owner(), EXPIRES: str(int(time.time() + lifetime))}
+
+
+def _need_package() -> None:
+    if importlib.util.find_spec("docker") is None:
+        raise PrerequisiteError("the docker package is missing; install it with: pip install -e '.[docker]'")
 
 
 @functools.lru_cache(maxsize=1)

@@ -61,6 +61,15 @@ def test_doctor_says_what_to_do_about_a_stopped_engine(tmp_path: Path) -> None:
     assert "start one: sudo systemctl start docker" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["doctor", "--json"], ["images", "list"], ["sandbox", "list"]])
+def test_without_the_docker_package_one_line_says_what_to_install(words: list[str]) -> None:
+    hide = "import runpy, sys; sys.modules['docker'] = None; runpy.run_module('agentbench.cli', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", hide, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if words[0] == "doctor" else 4), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "the docker package is missing; install it with" in done.stdout + done.stderr
+
+
 class Proxy(NamedTuple):
     """A way to the engine that can be closed."""
 
