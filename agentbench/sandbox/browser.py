@@ -219,12 +219,13 @@ class Page:
 
     async def _goto(self, address: str) -> bool:
         from playwright.async_api import Error
+        from playwright.async_api import TimeoutError as TooLate
 
         before = len(self.blocked)
         try:
             await self._page.goto(address, wait_until="domcontentloaded")
-        except Error:
-            if len(self.blocked) == before:
+        except Error as error:
+            if isinstance(error, TooLate) or self._page.is_closed() or len(self.blocked) == before:
                 raise
             return False  # Read as browsers do, `/site/../other` begins with the site and leads elsewhere.
         return True

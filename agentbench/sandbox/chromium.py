@@ -3,6 +3,10 @@
 import contextlib
 import os
 from pathlib import Path
+from typing import Final
+
+MAKERS: Final = ("org.chromium", "com.google.Chrome")
+"""One of these is in the name of every temporary folder of Chromium's, or of Chrome's."""
 
 
 def processes(argument: str) -> list[int]:
@@ -16,11 +20,19 @@ def processes(argument: str) -> list[int]:
 
 
 def socket_folder(argument: str) -> Path | None:
-    """Return the folder of the socket by which the Chromium with this argument is told of a second start, if any."""
+    """Return the folder of the socket by which the Chromium with this argument is told of a second start, if any.
+
+    It lies in Chromium's temporary directory (`TMPDIR`, else `/tmp`) and is named as Chromium names its own;
+    nothing else is safe to remove.
+    """
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp")
     for pid in processes(argument):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             profiles = [word.partition(b"=")[2] for word in words if word.startswith(b"--user-data-dir=")]
             for profile in map(os.fsdecode, profiles):
-                return (Path(profile) / "SingletonSocket").readlink().parent
+                folder = (Path(profile) / "SingletonSocket").readlink().parent
+                ours = folder.is_absolute() and folder.parent == temporary
+                if ours and any(maker in folder.name for maker in MAKERS):
+                    return folder
     return None
