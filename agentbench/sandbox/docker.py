@@ -72,7 +72,7 @@ class DockerSandbox(Jail):
         """Deny everything that is not said here."""
         limits = self.limits
         user, _, group = limits.user.partition(":")
-        mine = f"rw,exec,nosuid,nodev,uid={user},gid={group or user},nr_inodes={INODES * limits.memory}"
+        mine = f"rw,nosuid,nodev,uid={user},gid={group or user},nr_inodes={INODES * limits.memory}"
         config: dict[str, Any] = api.create_host_config(
             auto_remove=True,
             network_mode=limits.network,
@@ -85,9 +85,9 @@ class DockerSandbox(Jail):
             nano_cpus=int(limits.cpus * 1e9),
             pids_limit=limits.processes,
             tmpfs={
-                WORKSPACE: f"{mine},size={limits.disk}m,mode=0700",
-                "/tmp": f"{mine},size={max(1, limits.disk // 4)}m,mode=1777",
-                "/dev/shm": f"{mine},size=16m,mode=1777",
+                WORKSPACE: f"{mine},exec,size={limits.disk}m,mode=0700",
+                "/tmp": f"{mine},exec,size={max(1, limits.disk // 4)}m,mode=1777",
+                "/dev/shm": f"{mine},noexec,size=16m,mode=1777",
             },
             # What process 1 prints would else fill the engine's disk, and anybody inside can open its streams.
             log_config={"Type": "none"},
