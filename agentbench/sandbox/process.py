@@ -155,7 +155,7 @@ class ProcessSandbox(Jail):
             "disk_mib": limits.disk,
             "lifetime_s": limits.lifetime,
             "readable": [*VISIBLE, *self._readable],
-            "hidden": list(self._hidden),
+            "hidden": _covered(self._hidden, self._readable),
         }
 
 
@@ -191,7 +191,7 @@ def jail_command(
     command += ["--proc", "/proc", "--dev", "/dev"]
     for folder, size in {WORKSPACE: limits.disk, "/tmp": max(1, limits.disk // 4), "/dev/shm": 16}.items():
         command += ["--size", str(size * 2**20), "--tmpfs", folder]
-    covers = ["/tmp", *(path for path in hidden if _within(path, (*VISIBLE, *readable)))]
+    covers = ["/tmp", *_covered(hidden, readable)]
     for path in covers[1:]:
         command += ["--size", "4096", "--tmpfs", path]
     for path in readable:
@@ -205,6 +205,11 @@ def jail_command(
     for name, value in {**ENVIRONMENT, "PATH": "/usr/local/bin:/usr/bin:/bin"}.items():
         command += ["--setenv", name, value]
     return command if told is None else [*command, "--info-fd", str(told)]
+
+
+def _covered(hidden: Sequence[str], readable: Sequence[str]) -> list[str]:
+    """Return what would be seen inside if it were not hidden."""
+    return [path for path in hidden if _within(path, (*VISIBLE, *readable))]
 
 
 def _within(path: str, folders: Sequence[str]) -> bool:
