@@ -96,9 +96,10 @@ def debian(name: str = "base", *, snapshot: str | None = None) -> Image:
         snapshot: The archive as it was then, as snapshot.debian.org writes times: `20261101T000000Z`.
 
     Raises:
-        UsageError: The time is written otherwise.
+        UsageError: There is no such image, or the time is written otherwise.
         PrerequisiteError: mmdebstrap is missing, or the archive cannot be reached.
     """
+    _know(name)
     if snapshot is not None and not re.fullmatch(r"\d{8}T\d{6}Z", snapshot):
         raise UsageError(f"the snapshot is {snapshot!r}, expected a time such as 20261101T000000Z")
     if shutil.which("mmdebstrap") is None:
@@ -131,15 +132,15 @@ def build(name: str, *, base_image: str | None = None, wheels: Path | None = Non
         name: A folder of the Dockerfiles.
         base_image: What to begin with; by default what `AGENTBENCH_BASE_IMAGE` names, else Debian as `debian` made it
             or can make it, else Debian from a registry.
-        wheels: A folder of wheels to install from; by default what `AGENTBENCH_WHEELS` names, else pip looks for them.
+        wheels: A folder of wheels to install from, looked into even if nothing else changed. By default, and only if
+            there is something to build, the folder that `AGENTBENCH_WHEELS` names, else wherever pip looks.
         anew: Build it, and all but the Debian that it stands on, even if nothing changed.
 
     Raises:
         UsageError: There is no such image, or no such folder.
         PrerequisiteError: The base image or a wheel cannot be had.
     """
-    if name not in names():
-        raise UsageError(f"there is no image {name!r}; known: {', '.join(names())}")
+    _know(name)
     base = _base(name, base_image, anew=anew)
     extra = extras(name)
     if extra is not None:
@@ -175,7 +176,18 @@ def prune() -> list[Image]:
 
     One that a container uses, or another image stands on, stays.
     """
-    return [image for image in images() if image.name.startswith("<none>") and _remove(image.id)]
+    seen: dict[str, Image] = {}
+    gone = [""]
+    while gone:  # One image may keep another, or take it along.
+        nameless = {image.id: image for image in images() if image.name.startswith("<none>")}
+        seen |= nameless
+        gone = [each for each in nameless if _remove(each)]
+    return [image for image in seen.values() if image.id not in nameless]
+
+
+def _know(name: str) -> None:
+    if name not in names():
+        raise UsageError(f"there is no image {name!r}; known: {', '.join(names())}")
 
 
 def _remove(image: str) -> bool:
@@ -248,9 +260,9 @@ def _begin(name: str, base_image: str | None) -> _Beginning:
 
 def _fetch(reference: str) -> str:
     """Return the id of somebody else's image, pulling it where it is not here."""
+    api = engine()
     import docker.errors
 
-    api = engine()
     with asking(f"pulling {reference}"):
         try:
             return str(api.inspect_image(reference)["Id"])
@@ -285,10 +297,17 @@ def _base(name: str, base_image: str | None, *, anew: bool) -> Image:
 
 
 def _installed(image: str) -> dict[str, str]:
-    """Ask an image which Debian packages it has."""
+    """Ask an image which Debian packages it has.
+
+    Raises:
+        PrerequisiteError: It does not say.
+    """
     with DockerSandbox(image, Limits(memory=128, disk=16, output=2**20)) as sandbox:
-        listed = sandbox.exec("dpkg-query --show").output
-    return dict(line.split("\t") for line in sorted(listed.splitlines()))
+        done = sandbox.exec("dpkg-query --show")
+    if done.exit_code != 0:
+        raise PrerequisiteError(f"the base does not list its packages of Debian: {last_line(done.output)}")
+    named = (line.partition("\t") for line in sorted(done.output.splitlines()))
+    return {name: version for name, tab, version in named if tab}
 
 
 def _python(name: str, extra: str, base: Image, house: Path | None, *, anew: bool) -> Image:
