@@ -53,7 +53,7 @@ class Place:
 
     Raises:
         PrerequisiteError: No engine, no bubblewrap, or no image can be had.
-        IntegrityError: The image carries another source than the one that runs, and cannot be built anew.
+        IntegrityError: It is unknown whether the image carries the source that runs, and it cannot be built anew.
         UsageError: The environment is a file, and the image does not hold it.
     """
 
@@ -106,7 +106,8 @@ def _image(name: str) -> Image:
     """Return the image with the source that is running, building it where another one is carried.
 
     Raises:
-        IntegrityError: There is an image, it carries another source, and it cannot be built anew.
+        PrerequisiteError: There is none, and it cannot be built.
+        IntegrityError: There is one, it may carry another source, and it cannot be built anew.
     """
     try:
         return build(name)
@@ -115,7 +116,7 @@ def _image(name: str) -> Image:
         if found is None:
             raise
         raise IntegrityError(
-            f"{found.name} carries another source than the one that runs, and cannot be built anew: {error}"
+            f"{found.name} may carry another source than the one that runs: it cannot be checked or built anew: {error}"
         ) from error
 
 

@@ -34,6 +34,27 @@ def test_every_environment_has_a_dockerfile_and_every_dockerfile_is_known() -> N
     assert set(ingredients.names()) >= {"base", "python", "sokoban", "textworld", "alfworld", "webshop", "swe"}
     with pytest.raises(UsageError, match="no image 'nothing'"):
         images.build("nothing")
+    done = run(*AGENTBENCH, "images", "base", "webshp")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "no image 'webshp'" in done.stderr
+
+
+def test_pruning_takes_what_nameless_images_stand_on_too(image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "CONTENT", "agentbench.pruned-by-a-test")  # Nobody else's images are looked at.
+    below = image
+    for step in ("parent", "child", "grandchild"):
+        below = images._run({"Dockerfile": f"FROM {below}".encode()}, image, {images.CONTENT: step})
+    assert below in {each.id for each in images.prune()}
+    assert engine.engine().images(all=True, filters={"label": images.CONTENT}) == []
+
+
+def test_a_base_that_is_no_debian_is_refused(image: str) -> None:
+    bare = images._run({"Dockerfile": f"FROM {image}\nRUN rm /usr/bin/dpkg-query".encode()}, image, {})
+    try:
+        with pytest.raises(PrerequisiteError, match="does not list its packages"):
+            images._installed(bare)
+    finally:
+        engine.engine().remove_image(bare)
 
 
 def test_equal_content_is_not_built_twice(image: str) -> None:
@@ -119,7 +140,7 @@ def test_an_image_with_other_source_that_cannot_be_built_ends_with_7(
     there = {"PYTHONPATH": str(other_source), "PYTHONSAFEPATH": "1", images.WHEELS_VARIABLE: str(tmp_path)}
     done = run(*play, "--out", str(tmp_path), **there)
     assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
-    assert "carries another source" in done.stderr and "pip cannot collect the wheels" in done.stderr
+    assert "cannot be checked or built anew" in done.stderr and "pip cannot collect the wheels" in done.stderr
 
 
 def test_a_base_that_cannot_be_had_ends_with_4(image: str) -> None:
