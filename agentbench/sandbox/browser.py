@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from agentbench.core.errors import Failure, PrerequisiteError
-from agentbench.sandbox.chromium import processes, socket_folder
+from agentbench.sandbox.chromium import folders, processes, remove
 from agentbench.sandbox.shared import Shared
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ LONGEST_SHOWN: Final = 10_000
 _PUT: Final = "(box, text) => { box.style.contentVisibility = 'hidden'; box.value = text; }"
 START_SECONDS: Final = 90.0
 CLOSE_SECONDS: Final = 10.0
+SOCKET_TRIES: Final = 40
 
 
 def program() -> str | None:
@@ -299,7 +300,7 @@ class _Engine:
         self.chromium: Any = None
         self._playwright: Any = None
         self._mark = f"--agentbench={secrets.token_hex(8)}"
-        self._socket: Path | None = None
+        self._folders: list[Path] = []
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
         ready = threading.Event()
@@ -346,8 +347,7 @@ class _Engine:
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
         self._end(lambda: self._playwright and self._playwright.stop())
-        if self._socket is not None:
-            shutil.rmtree(self._socket, ignore_errors=True)
+        remove(self._folders, CLOSE_SECONDS)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(CLOSE_SECONDS)
@@ -379,7 +379,11 @@ class _Engine:
             handle_sighup=False,
         )
         self.chromium.on("disconnected", lambda _: self._lose())
-        self._socket = socket_folder(self._mark)
+        for _ in range(SOCKET_TRIES):  # A busy machine makes the socket after the browser has answered.
+            self._folders = folders(self._mark)
+            if len(self._folders) > 1:
+                break
+            await asyncio.sleep(0.05)
 
     def _lose(self) -> None:
         self.broken = True

@@ -1,12 +1,15 @@
-"""What a running Chromium has outside itself: processes, and the folder of a socket that a killed one leaves behind."""
+"""What a running Chromium has outside itself: processes, and the folders that a killed one leaves behind."""
 
 import contextlib
 import os
+import shutil
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-MAKERS: Final = ("org.chromium", "com.google.Chrome")
-"""One of these is in the name of every temporary folder of Chromium's, or of Chrome's."""
+MAKERS: Final = ("org.chromium", "com.google.Chrome", "playwright_chromiumdev_profile")
+"""One of these is in the name of every temporary folder of Chromium's, of Chrome's, or of Playwright's for them."""
 
 
 def processes(argument: str) -> list[int]:
@@ -19,20 +22,28 @@ def processes(argument: str) -> list[int]:
     return found
 
 
-def socket_folder(argument: str) -> Path | None:
-    """Return the folder of the socket by which the Chromium with this argument is told of a second start, if any.
+def folders(argument: str) -> list[Path]:
+    """Return the temporary folders of the Chromium with this argument: its profile, and its socket's if it has one yet.
 
-    It lies in Chromium's temporary directory (`TMPDIR`, else `/tmp`) and is named as Chromium names its own;
-    nothing else is safe to remove.
+    By the socket it is told of a second start. Both lie in the temporary directory (`TMPDIR`, else `/tmp`), named as
+    Playwright and Chromium name their own; nothing else is safe to remove.
     """
     temporary = Path(os.environ.get("TMPDIR") or "/tmp")
+    found = []
     for pid in processes(argument):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             profiles = [word.partition(b"=")[2] for word in words if word.startswith(b"--user-data-dir=")]
-            for profile in map(os.fsdecode, profiles):
-                folder = (Path(profile) / "SingletonSocket").readlink().parent
-                ours = folder.is_absolute() and folder.parent == temporary
-                if ours and any(maker in folder.name for maker in MAKERS):
-                    return folder
-    return None
+            for profile in map(Path, map(os.fsdecode, profiles)):
+                found.append(profile)
+                found.append((profile / "SingletonSocket").readlink().parent)
+    return [each for each in found if each.parent == temporary and any(maker in each.name for maker in MAKERS)]
+
+
+def remove(found: Sequence[Path], seconds: float) -> None:
+    """Remove folders into which processes that are about to die may still write."""
+    deadline = time.monotonic() + seconds
+    while any(folder.exists() for folder in found) and time.monotonic() < deadline:
+        for folder in found:
+            shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.02)

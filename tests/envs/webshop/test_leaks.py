@@ -148,7 +148,7 @@ def test_an_evaluation_outlives_its_browsers(tmp_path: Path, scratch: Path) -> N
     assert process.returncode == 0, said
     rows = rows_in(tmp_path)
     failed = [row for row in rows if not row["scored"]]
-    assert {row["failure"]["cause"] for row in failed} >= {"sandbox", "timeout"}
+    assert failed and {row["failure"]["cause"] for row in failed} <= {"sandbox", "timeout"}
     won = {row["key"] for row in rows if row["success"]}
     assert len(won) == 10 and won >= {row["key"] for row in failed}, "what failed was played again"
     assert waits_for(lambda: not left(scratch)), left(scratch)
