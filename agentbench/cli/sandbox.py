@@ -40,11 +40,13 @@ def cleanup(
     from agentbench.cli.console import emit, say
     from agentbench.core.errors import PrerequisiteError
     from agentbench.sandbox import engine
+    from agentbench.sandbox.chromium import sweep
     from agentbench.sandbox.process import stale_folders
 
     folders = stale_folders()
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+    folders += sweep()
     try:
         gone = engine.cleanup(everything=everything)
     except PrerequisiteError as error:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from agentbench.core.errors import Failure, PrerequisiteError
-from agentbench.sandbox.chromium import folders, processes, remove
+from agentbench.sandbox.chromium import folders, processes, remove, sweep
 from agentbench.sandbox.shared import Shared
 
 T = TypeVar("T")
@@ -369,6 +369,7 @@ class _Engine:
     async def _start(self) -> None:
         from playwright.async_api import async_playwright
 
+        sweep()
         self._playwright = await async_playwright().start()
         self.chromium = await self._playwright.chromium.launch(
             executable_path=program(),

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Final
 
 MAKERS: Final = ("org.chromium", "com.google.Chrome", "playwright_chromiumdev_profile")
 """One of these is in the name of every temporary folder of Chromium's, of Chrome's, or of Playwright's for them."""
+
+SETTLED_SECONDS: Final = 5.0
 
 
 def processes(argument: str) -> list[int]:
@@ -28,7 +31,6 @@ def folders(argument: str) -> list[Path]:
     By the socket it is told of a second start. Both lie in the temporary directory (`TMPDIR`, else `/tmp`), named as
     Playwright and Chromium name their own; nothing else is safe to remove.
     """
-    temporary = Path(os.environ.get("TMPDIR") or "/tmp")
     found = []
     for pid in processes(argument):
         with contextlib.suppress(OSError):
@@ -37,7 +39,32 @@ def folders(argument: str) -> list[Path]:
             for profile in map(Path, map(os.fsdecode, profiles)):
                 found.append(profile)
                 found.append((profile / "SingletonSocket").readlink().parent)
-    return [each for each in found if each.parent == temporary and any(maker in each.name for maker in MAKERS)]
+    return [each for each in found if each.parent == _temporary() and any(maker in each.name for maker in MAKERS)]
+
+
+def sweep() -> list[Path]:
+    """Remove the folders of sockets at which no Chromium listens any more, and return them.
+
+    Who is killed together with its browser, by SIGKILL, may leave one behind. A folder younger than `SETTLED_SECONDS`
+    may belong to one that is about to listen.
+    """
+    gone = []
+    for path in _temporary().glob(".*/SingletonSocket"):
+        folder = path.parent
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+            status = folder.stat()
+            ours = any(maker in folder.name for maker in MAKERS) and status.st_uid == os.geteuid()
+            if ours and time.time() - status.st_mtime > SETTLED_SECONDS:
+                try:
+                    client.connect(str(path))
+                except ConnectionRefusedError:
+                    shutil.rmtree(folder)
+                    gone.append(folder)
+    return gone
+
+
+def _temporary() -> Path:
+    return Path(os.environ.get("TMPDIR") or "/tmp")
 
 
 def remove(found: Sequence[Path], seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ import pytest
 from agentbench.core.errors import Failure
 from agentbench.sandbox import browser as module
 from agentbench.sandbox.browser import Browser
-from agentbench.sandbox.chromium import processes
+from agentbench.sandbox.chromium import processes, sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -179,3 +180,24 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     assert "apt-get install chromium" in str(module.missing())
     monkeypatch.setattr(module, "PACKAGES", ("no_such_package",))
     assert "pip install -e '.[browser]'" in str(module.missing())
+
+
+def test_sockets_at_which_nobody_listens_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:  # A socket's path is short.
+        monkeypatch.setenv("TMPDIR", home)
+        open_ends = []
+        for name in (".org.chromium.dead", ".org.chromium.live", ".org.chromium.young", ".another.dead"):
+            folder = Path(home) / name
+            folder.mkdir()
+            end = socket.socket(socket.AF_UNIX)
+            end.bind(str(folder / "SingletonSocket"))
+            if name.endswith("live"):
+                end.listen()
+            open_ends.append(end)
+            if not name.endswith("young"):
+                os.utime(folder, (0, 0))
+        swept = sweep()
+        for end in open_ends:
+            end.close()
+        assert swept == [Path(home) / ".org.chromium.dead"]
+        assert not swept[0].exists() and len(list(Path(home).iterdir())) == 3
