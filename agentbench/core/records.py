@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
 from agentbench.core.errors import IntegrityError, RecordError, UsageError
+from agentbench.core.reading import Shape, parse_json, read_bytes, read_json, unpack
 from agentbench.core.rows import require_row, row_of
 from agentbench.core.types import Reply, Trajectory, Turn
 
@@ -117,16 +118,13 @@ def read_lines(path: Path) -> Iterator[Row]:
     """Yield the rows of a JSON-lines file; what stands after the last line's end is torn, and no row.
 
     Raises:
-        IntegrityError: A line is no JSON object.
+        IntegrityError: The file cannot be read, or a line is no JSON object.
     """
     if not path.exists():
         return
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise IntegrityError(f"{path}, line {number}, is no JSON: {error}") from error
-        yield Recorded(f"{path}, line {number},", row)
+    for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):
+        place = f"{path}, line {number},"
+        yield Recorded(place, parse_json(f"{place} is no JSON", line))
 
 
 def scored_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, Row]:
@@ -193,8 +191,13 @@ class RunDirectory:
 
     def plan(self) -> list[Planned]:
         """The planned episodes, in order."""
-        rows = read_lines(self.path / "plan.jsonl")
-        return [Planned(row["key"], row["task"], row["seed"], row["trial"]) for row in rows]
+        path, plan = self.path / "plan.jsonl", []
+        for number, row in enumerate(read_lines(path), start=1):
+            misfit = Shape.of(Planned).misfit(row)
+            if misfit:
+                raise IntegrityError(f"{path}, line {number}, {misfit}")
+            plan.append(Planned(**row))
+        return plan
 
     def rows(self) -> list[Row]:
         """One row per attempt, in the order in which they ended."""
@@ -214,14 +217,20 @@ class RunDirectory:
         Raises:
             IntegrityError: It is missing, damaged, or its hash chain does not hold.
         """
+        place = f"{self.path}: the trajectory of {row['key']}"
         try:
             with (self.path / "trajectories" / row["shard"]).open("rb") as shard:
                 shard.seek(row["offset"])
-                text = gzip.decompress(shard.read(row["length"])).decode()
-            head, *turns = (json.loads(line) for line in text.splitlines())
-            trajectory = Trajectory(**head, turns=[_turn(turn) for turn in turns])
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-            raise IntegrityError(f"{self.path}: the trajectory of {row['key']} cannot be read: {error}") from error
+                # A row that claims more than there is must not make room for it.
+                packed = shard.read(min(row["length"], os.fstat(shard.fileno()).st_size))
+            text = unpack(packed).decode()
+        except (OSError, EOFError, zlib.error, ValueError) as error:
+            raise IntegrityError(f"{place} cannot be read: {error}") from error
+        head, *turns = (parse_json(f"{place} cannot be read", line) for line in text.split("\n")[:-1] or [""])
+        misfit = _misfit(head, turns)
+        if misfit:
+            raise IntegrityError(f"{place} {misfit}")
+        trajectory = Trajectory(**head, turns=[_turn(turn) for turn in turns])
         _verify(trajectory, row)
         return trajectory
 
@@ -240,11 +249,7 @@ class RunDirectory:
         return RunWriter(self)
 
     def _json(self, name: str) -> Row:
-        try:
-            value = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise IntegrityError(f"{self.path / name} cannot be read: {error}") from error
-        return Recorded(str(self.path / name), value)
+        return Recorded(str(self.path / name), read_json(self.path / name))
 
 
 class RunWriter:
@@ -328,6 +333,17 @@ def _turn_row(turn: Turn) -> Row:
     row["info"] = {key: value for key, value in turn.info.items() if not isinstance(value, bytes)}
     row["reply"] = {name: getattr(turn.reply, name) for name in _REPLY}
     return row
+
+
+def _misfit(head: Any, turns: Iterable[Any]) -> str | None:
+    """Say what keeps the lines of a trajectory from being one; None if nothing does."""
+    misfit = Shape.of(Trajectory).misfit(head)
+    if misfit or "turns" in head:
+        return misfit or "has turns in its first line"
+    if not {"cause", "message"} <= (head.get("failure") or {"cause": "", "message": ""}).keys():
+        return "does not say what failed"
+    said = ((k, Shape.of(Turn).misfit(turn)) for k, turn in enumerate(turns))
+    return next((f"has a turn {k} that {misfit}" for k, misfit in said if misfit), None)
 
 
 def _turn(row: Row) -> Turn:

@@ -92,6 +92,8 @@ class EnvEntry:
     """`module:function` that shows the environment to people: takes a `Resolved` and a port, serves until stopped."""
     identity: str | None = None
     """`module:function` that returns the arguments as they decide the tasks: for a path, a hash of what lies there."""
+    paths: frozenset[str] = frozenset()
+    """Arguments that name files or folders of the user's: no row of a leaderboard has them, nobody could check it."""
     builder: str | None = None
     """`module:function` that makes further tasks from command-line arguments: `agentbench envs build NAME ...`."""
 

@@ -3,25 +3,26 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from agentbench.core.errors import IntegrityError
+from agentbench.core.reading import Shape, check_of
 from agentbench.core.types import Trajectory, Turn
 
-_SAYS: Mapping[str, Any] = {
+_KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("key", "task", "end", "hash", "shard"), str),
     **dict.fromkeys(("seed", "trial", "retry", "turns", "invalid", "offset", "length"), int),
-    **dict.fromkeys(("reward", "tokens", "prompt_tokens", "env_seconds", "policy_seconds"), int | float),
+    **dict.fromkeys(("reward", "tokens", "prompt_tokens", "env_seconds", "policy_seconds"), float),
     "scored": bool,
     "success": bool | None,
-    "failure": dict | None,
-    "terms": dict,
-    "sandbox": dict | None,
+    "failure": dict[str, Any] | None,
+    "terms": dict[str, float],
+    "sandbox": dict[str, Any] | None,
 }
 """What every row says, and of which kind it is."""
 
-_NEW: Final = ("terms", "sandbox")
-"""What rows of earlier versions do not say."""
+# Rows of earlier versions have no terms and no sandbox.
+_SHAPE = Shape({name: check_of(kind) for name, kind in _KINDS.items()}, optional=("terms", "sandbox"))
 
 
 def row_of(trajectory: Trajectory) -> dict[str, Any]:
@@ -68,15 +69,16 @@ def require_row(place: str, row: Mapping[str, Any]) -> None:
     Raises:
         IntegrityError: Something is missing, of another kind, or no finite number.
     """
-    for name, kind in _SAYS.items():
-        if name not in row and name not in _NEW:
-            raise IntegrityError(f"{place} lacks {name!r}")
-        if name in row and not (isinstance(row[name], kind) and _could_be_true(name, row[name])):
-            raise IntegrityError(f"{place} has no {name} that could be true")
+    misfit = _SHAPE.misfit(row)
+    if misfit is None:
+        false = next((name for name in _KINDS if name in row and not _could_be_true(name, row[name])), None)
+        misfit = false and f"has no {false} that could be true"
+    if misfit:
+        raise IntegrityError(f"{place} {misfit}")
 
 
 def _could_be_true(name: str, value: Any) -> bool:
     if name == "failure" and value is not None:
         return "cause" in value
     numbers = value.values() if name == "terms" else [value] if isinstance(value, float) else []
-    return all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    return all(map(math.isfinite, numbers))

@@ -12,11 +12,11 @@ evidence of anything that a reader could check.
 
 import gzip
 import hashlib
-import io
 import json
+import re
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -24,7 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from agentbench.core.errors import IntegrityError, RunInvalid
 from agentbench.core.plain import encodable
+from agentbench.core.reading import unpack
 from agentbench.core.records import Planned, Row, RunDirectory, digest, write_bytes
+from agentbench.core.registry import environments
 from agentbench.core.types import End, Reply, Trajectory
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import plan_tasks
@@ -33,9 +35,6 @@ from agentbench.evaluate.replay import Draw, Repetition, Replayed, circumstances
 from agentbench.rollout.context import ContextSpec, Conversation
 
 Count = Annotated[int, Field(ge=0)]
-
-MOST_BYTES = 1 << 28
-"""What a bundle may unpack to: more is no evaluation but an attack."""
 
 
 class _Strict(BaseModel):
@@ -106,6 +105,9 @@ class Head(_Strict):
     @classmethod
     def _check_config(cls, config: dict[str, Any]) -> dict[str, Any]:
         EvalConfig.model_validate(config)
+        own = own_file(config)
+        if own:
+            raise ValueError(f"it was played in {own}, and no path that a bundle names is opened")
         return config
 
 
@@ -231,14 +233,10 @@ class Bundle:
         path = folder / name_of(sha256)
         try:
             packed = path.read_bytes()
-            with gzip.open(io.BytesIO(packed)) as file:
-                text = file.read(MOST_BYTES + 1)
-            if len(text) > MOST_BYTES:
-                raise ValueError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
-            first, *lines = text.splitlines()
+            first, *lines = unpack(packed).splitlines()
             bundle = cls(Head.model_validate_json(first), tuple(Episode.model_validate_json(line) for line in lines))
         except (OSError, EOFError, zlib.error, ValueError) as error:
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
             raise IntegrityError(f"the bundle {path} cannot be read: {reason}") from error
         if hashlib.sha256(packed).hexdigest() != sha256:
             raise IntegrityError(f"the bundle {path} has another content than its hash says")
@@ -294,6 +292,20 @@ class Bundle:
 def name_of(sha256: str) -> str:
     """Return the file name of the bundle with this hash."""
     return f"{sha256[:16]}.jsonl.gz"
+
+
+def own_file(config: Mapping[str, Any]) -> str | None:
+    """Say which file or folder of the player's own a configuration names; None if it names none.
+
+    Nobody else could check such a run. Nor may a stranger's record choose what is opened, let alone run, where it is
+    checked.
+    """
+    name, given = str(config["env"]), config.get("env_args", {})
+    if ".py" in name:
+        return name
+    entry = environments().get(re.split("[/@:]", name)[0])
+    own = sorted(entry.paths & given.keys()) if entry else ()
+    return f"{own[0]} = {given[own[0]]}" if own else None
 
 
 def spoken(reply: str, spec: ContextSpec) -> str:

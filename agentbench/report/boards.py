@@ -51,8 +51,6 @@ OPENING, CLOSING = "<!-- generated:boards -->", "<!-- end -->"
 def documents(root: Path) -> dict[Path, str]:
     """Return what each generated file below a folder of boards should hold.
 
-    A page whose content is fresh is returned as it is: its style and scripts may be older than those of today.
-
     Raises:
         IntegrityError: A row or a bundle is damaged.
     """
@@ -60,16 +58,15 @@ def documents(root: Path) -> dict[Path, str]:
     every = boards(root)
     for board in every:
         placed = standings(board)
-        page = board.path / "leaderboard.html"
         files |= {
             board.path / "README.md": readme(board, placed),
             board.path / "leaderboard.csv": as_csv(placed),
             board.path / "leaderboard.json": as_json(board, placed),
-            page: _kept(page, as_page(board, placed)),
+            board.path / "leaderboard.html": as_page(board, placed),
         }
     index = root / "README.md"
     if index.is_file():
-        files[index] = _fill(index.read_text(encoding="utf-8"), _index(every))
+        files[index] = _fill(index.read_text(encoding="utf-8", errors="replace"), _index(every))
     return files
 
 
@@ -84,9 +81,7 @@ def build(root: Path) -> list[Path]:
 def stale_files(root: Path) -> dict[Path, str]:
     """Return the generated files that do not hold what they should, and what they should hold."""
     return {
-        path: text
-        for path, text in documents(root).items()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text
+        path: text for path, text in documents(root).items() if not path.is_file() or path.read_bytes() != text.encode()
     }
 
 
@@ -359,15 +354,6 @@ def _six(value: float | None) -> float | None:
 def _harmless(cell: Any) -> Any:
     """A text that a spreadsheet would take for a formula is shown as text."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
-
-
-def _kept(path: Path, page: str) -> str:
-    old = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return old if _content(old) == _content(page) else page
-
-
-def _content(page: str) -> str:
-    return page.partition("<main")[2].partition("</main>")[0]
 
 
 def _index(every: Sequence[Board]) -> str:

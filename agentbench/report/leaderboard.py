@@ -16,9 +16,11 @@ from typing import NamedTuple, Self
 from pydantic import ValidationError
 
 from agentbench.core.errors import IntegrityError, PrerequisiteError, RecordError, UsageError
+from agentbench.core.reading import read_bytes
 from agentbench.core.records import Planned, RunDirectory, canonical, write_text
 from agentbench.core.registry import Resolved
-from agentbench.evaluate.bundle import Bundle, Declaration, name_of
+from agentbench.evaluate.bundle import Bundle, Declaration, name_of, own_file
+from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import plan_tasks
 from agentbench.evaluate.evidence import Evidence, differences, said
 from agentbench.evaluate.replay import Draw, replay, run_difference
@@ -59,8 +61,10 @@ class Board:
             IntegrityError: A row is damaged.
         """
         file = path / "rows.jsonl"
+        content = read_bytes(file) if file.exists() else b""
         rows = []
-        for number, line in enumerate(file.read_text("utf-8").splitlines() if file.exists() else [], start=1):
+        # Only a newline ends a row: a name may hold what other line breaks there are (U+2028, U+0085).
+        for number, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], start=1):
             try:
                 rows.append(ROW.validate_json(line))
             except ValidationError as error:
@@ -194,16 +198,17 @@ def strays(board: Board) -> Iterator[str]:
 
 def _checked(run: RunDirectory, declared: Declaration) -> Bundle:
     """Pack a run whose record is true as far as that can be seen here."""
-    Evidence.load(run.path)
-    bundle = Bundle.pack(run, declared)
-    if ".py" in bundle.head.config["env"]:
-        raise UsageError(f"{run.path} was played in a file of yours: nobody else could check it")
+    own = own_file(EvalConfig.parse(Evidence.load(run.path).config).model_dump())
+    if own:
+        raise UsageError(f"{run.path} was played in {own}, which is yours: nobody else could check it")
     false = run_difference(run)
-    if not false and bundle.head.deterministic:
-        different = (each for each in replay(run) if each.difference)
-        false = next((f"episode {each.key}: {each.difference}" for each in different), None)
     if false:
         raise IntegrityError(f"{run.path}: {false}")
+    bundle = Bundle.pack(run, declared)
+    if bundle.head.deterministic:
+        for each in replay(run):
+            if each.difference:
+                raise IntegrityError(f"{run.path}: episode {each.key}: {each.difference}")
     return bundle
 
 

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from agentbench.core.errors import IntegrityError, RunInvalid, UsageError
-from agentbench.core.records import RunDirectory
-from agentbench.evaluate.bundle import MOST_BYTES, Bundle, Declaration, name_of, spoken
+from agentbench.core.reading import MOST_BYTES
+from agentbench.core.records import RunDirectory, write_json
+from agentbench.evaluate.bundle import Bundle, Declaration, name_of, own_file, spoken
 from agentbench.evaluate.config import EvalConfig
 from agentbench.evaluate.evaluate import evaluate
 from agentbench.report.boards import build, stale_files
@@ -218,10 +220,64 @@ def test_a_number_in_a_table_that_was_edited_is_found_and_written_again(root: Pa
     assert path.read_text() == true
 
 
-def test_a_page_whose_style_is_older_is_fresh(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("</style>", "tbody tr:nth-child(2) { display: none } </style>"),
+        ("</head>", "<script>document.title = 'x'</script></head>"),
+        ("</main>", "</main><h1>sokoban-tiny 100 %</h1>"),
+        ("<title>", "<title>Not the "),
+    ],
+)
+def test_a_page_that_was_edited_anywhere_is_found(root: Path, old: str, new: str) -> None:
     page = root / "sokoban" / "leaderboard.html"
-    page.write_text(page.read_text().replace("<style>", "<style>/* of last year */"))
-    assert stale_files(root) == {}
+    page.write_text(page.read_text().replace(old, new, 1))
+    assert list(stale_files(root)) == [page]
+
+
+@pytest.mark.parametrize("name", ["README.md", "sokoban/README.md", "sokoban/leaderboard.html", "sokoban/rows.jsonl"])
+def test_a_file_that_is_no_text_is_found(commanded: Callable[..., Any], root: Path, name: str) -> None:
+    (root / name).write_bytes(b"\xff" + (root / name).read_bytes())
+    done = commanded("verify", "--boards", root)
+    assert done.code == 7 and name in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("env", "{}/evil.py"), ("env", "{}/evil.py/v@0:test"), ("env_args", {"levels": "{}/evil.py"})]
+)
+def test_no_file_that_a_bundle_names_is_opened(root: Path, tmp_path: Path, name: str, value: Any) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    named = json.loads(json.dumps(value).replace("{}", str(tmp_path)))
+    rewrite(root, "random", lambda lines: lines[0]["config"].__setitem__(name, named))
+    with suppress(IntegrityError):
+        recompute(root)
+    (text,) = differences(root)
+    assert "no path that a bundle names is opened" in text
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("env", "args", "own"),
+    [
+        ("sokoban/tiny:test", {"rows": 6}, None),
+        ("./mine.py/v@0:test", {}, "./mine.py/v@0:test"),
+        ("sokoban", {"levels": "x"}, "levels = x"),
+        ("alfworld/original@0:train", {"data": "x"}, "data = x"),
+        ("webshop@0", {"cache": "x"}, "cache = x"),
+        ("textworld:test", {"games": "x"}, "games = x"),
+        ("swe/list:all", {"tasks": "x"}, "tasks = x"),
+    ],
+)
+def test_what_was_played_in_files_of_ones_own_gets_no_row(
+    made: Path, tmp_path: Path, env: str, args: dict[str, Any], own: str | None
+) -> None:
+    assert own_file({"env": env, "env_args": args}) == own
+    run = RunDirectory.open(Path(shutil.copytree(next((made / "runs").glob("*--nop--*")), tmp_path / "run")))
+    state = run.state
+    write_json(run.path / "run.json", {**state, "config": {**state["config"], "env": env, "env_args": args}})
+    if own:
+        with pytest.raises(UsageError, match=re.escape(own)):
+            add(tmp_path / "boards", run, declared("x"))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +354,7 @@ def test_a_run_that_is_not_true_or_not_complete_gets_no_row(tmp_path: Path) -> N
     with pytest.raises(IntegrityError, match="out of order"):
         add(tmp_path / "boards", run, declared("x"))
     rows.write_text(true)
-    state = json.loads((run.path / "run.json").read_text())
+    state = {name: value for name, value in run.state.items() if name not in ("seal", "files")}
     (run.path / "run.json").write_text(json.dumps({**state, "status": "cancelled"}))
     with pytest.raises(RunInvalid, match="cancelled"):
         add(tmp_path / "boards", run, declared("x"))
@@ -397,7 +453,10 @@ def test_a_row_of_another_version_of_its_environment_cannot_be_checked_here(
     assert "what was played is sokoban/tiny@9" in done.err
 
 
-@pytest.mark.parametrize("name", ["</script><b>x</b>", "a | b\n# c", "=1+1", "\x1b[2Jx\u202e", "[a](javascript:x) `b`"])
+@pytest.mark.parametrize(
+    "name",
+    ["</script><b>x</b>", "a | b\n# c", "=1+1", "\x1b[2Jx\u202e", "[a](javascript:x) `b`", "a\u2028b\u0085c\u2029d"],
+)
 def test_a_hostile_name_changes_nothing_but_itself(root: Path, tmp_path: Path, name: str) -> None:
     rows = len((root / "sokoban" / "README.md").read_text().splitlines())
     add(root, play(tmp_path / "runs", "echo"), declared(name))

@@ -78,6 +78,7 @@ ENTRY = EnvEntry(
             splits=("train", "valid_seen", "valid_unseen"),
         ),
     },
+    paths=frozenset({"data"}),
     licence="Apache-2.0",
     source="ALFWorld (Shridhar et al., ICLR 2021, arXiv 2010.03768), alfworld 0.4.2; own code and scenes",
 )  # fmt: skip

@@ -73,6 +73,7 @@ ENTRY = EnvEntry(
             {"levels": "shipped", "max_steps": 120}, max_turns=120, splits=("train", "valid", "test", "all")
         ),
     },
+    paths=frozenset({"levels"}),
     licence="Apache-2.0",
     source="gym-sokoban 0.0.6 (Schrader, 2018), RAGEN (arXiv 2504.20073); own code",
 )

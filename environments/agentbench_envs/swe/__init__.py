@@ -73,6 +73,7 @@ ENTRY = EnvEntry(
     image="swe",
     identity="agentbench_envs.swe.tasks:identity",
     builder="agentbench_envs.swe.build:main",
+    paths=frozenset({"tasks"}),
     licence="Apache-2.0",
     source="SWE-bench (arXiv 2310.06770), SWE-smith (arXiv 2504.21798), G-RA (arXiv 2508.10548); own code and tasks",
 )

@@ -72,6 +72,7 @@ ENTRY = EnvEntry(
         "z8-coin-5": _z8("coin", 25, level=5),
         "z8-cooking-2": _z8("cooking", 50, rooms=1, ingredients=2, skills="open+cook+cut"),
     },
+    paths=frozenset({"games"}),
     licence="Apache-2.0",
     source="TextWorld 1.7.0 (Côté et al., 2018, arXiv 1806.11532); own code",
 )

@@ -101,6 +101,7 @@ ENTRY = EnvEntry(
     },
     site="agentbench_envs.webshop.site:serve",
     identity="agentbench_envs.webshop.files:identity",
+    paths=frozenset({"data", "cache"}),
     licence="Apache-2.0",
     source="WebShop (Yao et al., 2022, arXiv 2207.01206); own code and catalogue",
 )
