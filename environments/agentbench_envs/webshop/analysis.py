@@ -33,9 +33,10 @@ _PICTURE = "[\u231a-\u23ff\u25aa-\u27bf\u2934-\u2b55\U0001f000-\U0001f1e5\U0001f
 _TINTED = rf"{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = rf"[\U0001f1e6-\U0001f1ff]{{2}}|[#*0-9]\ufe0f?\u20e3|{_TINTED}(?:\u200d{_TINTED})*"
 
+# Underlines that lead to no word are tried once, as a whole; from each of them anew would take quadratic time.
 _WORD = re.compile(
     rf"{_EMOJI}|[{_SINGLE}][{_MARKS}]*|[{_UNSPACED}]+|[{_KATAKANA}][{_KATAKANA}{_MARKS}]*"
-    rf"|_*(?:{_LETTER}|\d)[{_MARKS}]*(?:_*(?:{_LETTER}|\d)[{_MARKS}]*"
+    rf"|(?<!_)_*+(?:{_LETTER}|\d)[{_MARKS}]*(?:_*(?:{_LETTER}|\d)[{_MARKS}]*"
     rf"|(?<=\d){_BETWEEN_DIGITS}(?=\d)|(?<!\d){_BETWEEN_LETTERS}(?={_LETTER}))*_*"
 )
 _POSSESSIVE = ("'s", "\u2019s", "\uff07s")

@@ -85,7 +85,7 @@ def product_of(entry: Mapping[str, Any], attributes: Mapping[str, Any]) -> Produ
 
 def _pricing(text: str | None) -> list[float]:
     digits = [_NOT_A_PRICE.sub("", part) for part in (text or "").split("$")[1:]]
-    found = [float(number) for number in digits if re.fullmatch(r"\d+\.?\d*|\.\d+", number)]
+    found = [float(number) for number in digits if re.fullmatch(r"\d+(?:\.\d*)?|\.\d+", number)]
     return found[:2] or [UNPRICED]
 
 

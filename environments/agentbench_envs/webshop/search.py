@@ -10,7 +10,7 @@ document's name, and the scores shown are rounded and spread as Anserini does it
 
 A query reads its rare terms in full. Once no document without any of them can reach the best k, the long lists of
 common terms are only looked up for the documents that still can (MaxScore, Turtle and Flood 1995), so a search takes
-well under a millisecond among 100,000 documents. An index may be saved and opened again memory-mapped.
+well under a millisecond among 100,000 documents; however many terms it has, its time is linear in their postings. An index may be saved and opened again memory-mapped.
 
 `t` below counts terms, `p` postings, `d` documents.
 """
@@ -32,6 +32,9 @@ B: Final = np.float32(0.4)
 
 LONG_LIST: Final = 1024
 """Postings above which it pays to ask whether a list must be read in full."""
+
+WORTH: Final = 8
+"""Documents with a score, per posting of a list, up to which it pays to ask that."""
 
 STRIDE: Final = 1 << 22
 """Postings that are handled at once."""
@@ -147,20 +150,25 @@ class SearchIndex:
     def _candidates(self, lists: list[_List], k: int) -> tuple[Ints, npt.NDArray[np.float32]]:
         """Score every document that may be among the best k."""
         scores_d, done = self._cleared(), 0.0
-        seen: Ints = np.empty(0, np.int32)
-        rest = [sum(entry.bound for entry in lists[number:]) for number in range(len(lists))]
+        parts: list[Ints] = []
+        """The documents that have a score."""
+        count, rest = 0, sum(entry.bound for entry in lists)
         for number, entry in enumerate(lists):
-            if rest[number] < done and len(entry.documents) > LONG_LIST:
-                documents = _hopeful(scores_d, seen, rest[number], k)
+            if rest < done and len(entry.documents) > max(LONG_LIST, count // WORTH):
+                documents = _hopeful(scores_d, np.concatenate(parts), rest, k)
                 if documents is not None:
                     documents, scores = _look_up(scores_d, documents, lists[number:], k)
                     break
-            seen = np.concatenate([seen, entry.documents[scores_d[entry.documents] == 0]])
+            parts.append(entry.documents[scores_d[entry.documents] == 0])
+            count += len(parts[-1])
             scores_d[entry.documents] += entry.gains()
             done += entry.bound
+            rest -= entry.bound
         else:
-            documents, scores = seen, scores_d[seen]
-        scores_d[seen] = 0
+            documents = np.concatenate(parts)
+            scores = scores_d[documents]
+        for part in parts:
+            scores_d[part] = 0
         return documents, scores.astype(np.float32)
 
     def _cleared(self) -> Scores:

@@ -30,6 +30,8 @@ TEXTS = (
     "9" * 5000, "-1", "1e309", "0x7fffffffffffffff", "1" + "0" * 30, "\uff12", "\u0661", "+1", "1_0", "0" * 30 + "1",
     # The syntax of actions and forms
     "]", "[", "[[", "]]", "][", "a][b", "search[click[x]]", "&click=buy+now", "=&=;;", "%", "%zz", "+", "\n", "\r",
+    # Words
+    "_", "_'", "1.", "a'", "\u0301", "\u200d", "\U0001f1e6", "\u30a2",
 )  # fmt: skip
 
 MEGABYTE = 1_000_000

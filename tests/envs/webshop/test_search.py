@@ -1,11 +1,15 @@
 """The index ranks as the formula says, however it was made and wherever it is kept."""
 
+import itertools
 import math
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from agentbench_envs.webshop import search
 from agentbench_envs.webshop.analysis import terms
 from agentbench_envs.webshop.generate import generate
 from agentbench_envs.webshop.porter import stem
@@ -53,7 +57,7 @@ def test_equal_scores_are_ordered_by_name_and_shown_apart() -> None:
     assert found[0][1] > found[1][1]
 
 
-def test_looking_up_common_terms_changes_no_ranking() -> None:
+def test_looking_up_common_terms_changes_no_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [(each.product["asin"], document(each.product)) for each in generate(3000, seed=5)]
     index = SearchIndex(documents)
     for query in (
@@ -65,6 +69,11 @@ def test_looking_up_common_terms_changes_no_ranking() -> None:
         found = index.search(query)
         assert [name for name, _ in found[:10]] == [name for name, _ in expected[:10]]
         assert all(abs(mine[1] - theirs[1]) < 2e-4 for mine, theirs in zip(found, expected, strict=True))
+        for length, worth in ((0, 1), (0, 1000), (10**9, 8)):
+            monkeypatch.setattr(search, "LONG_LIST", length)
+            monkeypatch.setattr(search, "WORTH", worth)
+            assert index.search(query) == found, "looked up early, at once, or never: the same to the last bit"
+        monkeypatch.undo()
 
 
 def test_an_index_on_disk_finds_the_same(tmp_path: Path) -> None:
@@ -134,6 +143,32 @@ def test_stems_are_porters(word: str, expected: str) -> None:
 def test_lengths_are_kept_with_four_bits() -> None:
     given_lengths = np.array([0, 1, 39, 40, 41, 56, 57, 100, 1000], np.int32)
     assert lossy(given_lengths).tolist() == [0, 1, 39, 40, 40, 56, 56, 96, 984]
+
+
+def takes_linear_time(work: Callable[[int], object], size: int) -> bool:
+    """Tell whether eight times the size takes nearer to 8 than to 64 times the time; a busy machine may try again."""
+
+    def seconds(size: int) -> float:
+        begin = time.process_time()
+        work(size)
+        return time.process_time() - begin
+
+    return any(seconds(8 * size) < 24 * seconds(size) for _ in range(5))
+
+
+KINDS = "a1_'., #\u0301\u200d\ufe0f\u20e3一カก😀\U0001f1e6"
+"""A character of each kind that decides where words end."""
+
+
+def test_no_text_takes_more_than_linear_time_to_cut(scale: float) -> None:
+    for pair in map("".join, itertools.product(KINDS, repeat=2)):
+        assert takes_linear_time(lambda size, pair=pair: terms(pair * size), round(500 * scale)), pair
+
+
+def test_many_terms_take_linear_time_to_search_for() -> None:
+    words = [f"q{number}" for number in range(4000)]
+    index = SearchIndex([(f"B{start}", " ".join(words[start : start + 10])) for start in range(0, 4000, 10)])
+    assert takes_linear_time(lambda size: index.search(" ".join(words[:size])), 500)
 
 
 @given(st.text(max_size=200))
