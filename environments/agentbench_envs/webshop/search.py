@@ -10,7 +10,8 @@ document's name, and the scores shown are rounded and spread as Anserini does it
 
 A query reads its rare terms in full. Once no document without any of them can reach the best k, the long lists of
 common terms are only looked up for the documents that still can (MaxScore, Turtle and Flood 1995), so a search takes
-well under a millisecond among 100,000 documents; however many terms it has, its time is linear in their postings. An index may be saved and opened again memory-mapped.
+well under a millisecond among 100,000 documents; with however many terms, its time is linear in their postings. An
+index may be saved and opened again memory-mapped.
 
 `t` below counts terms, `p` postings, `d` documents.
 """
