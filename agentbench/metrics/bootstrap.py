@@ -11,11 +11,21 @@ Statistician 69). What it then covers on data like these, `simulated_coverage` s
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from agentbench.core.seeding import generator
-from agentbench.metrics.intervals import Array, Estimate, Values, measured, normal_probability, portions, t_quantile
+from agentbench.metrics.intervals import (
+    Array,
+    Estimate,
+    Values,
+    both_sides,
+    measured,
+    normal_probability,
+    portions,
+    t_quantile,
+)
 
 Statistic = Callable[..., Array]
 """Takes each sample as [..., unit, column] and returns [...]."""
@@ -97,6 +107,33 @@ def simulated_coverage(
     return covered / worlds
 
 
+class Covered(NamedTuple):
+    """A statistic with its bootstrap interval, and how far that is to be believed."""
+
+    estimate: Estimate
+    coverage: float | None
+    """How often such an interval holds the truth in simulation; None for a single unit."""
+
+
+def with_coverage(statistic: Statistic, *samples: Sample, confidence: float = 0.95) -> Covered:
+    """Return a statistic for a reader: `bootstrap` with `simulated_coverage` beside it, each seeded.
+
+    The coverage is simulated with 200 worlds of 200 draws, which is off by 1.5 points at 95 %.
+
+    Args:
+        statistic: As in `bootstrap`.
+        *samples: As in `bootstrap`.
+        confidence: As in `bootstrap`.
+
+    Raises:
+        ValueError: A sample is empty, or a value is not a finite number.
+    """
+    estimate = bootstrap(statistic, *samples, confidence=confidence)
+    if estimate.n == 1:
+        return Covered(estimate, None)
+    return Covered(estimate, simulated_coverage(statistic, *samples, confidence=confidence, worlds=200, draws=200))
+
+
 def median(sample: Sample) -> Array:
     """Return the median of all values."""
     return np.asarray(np.median(_pooled(sample), axis=-1))
@@ -121,8 +158,14 @@ def ratio(sample: Sample) -> Array:
 
 
 def by_unit(sample: Sample) -> Array:
-    """Return a sample, or a batch of them, as [..., unit, column]; a flat list has one column."""
+    """Return a sample, or a batch of them, as [..., unit, column]; a flat list has one column.
+
+    Raises:
+        ValueError: There are no values.
+    """
     array = np.asarray(sample, dtype=np.float64)
+    if array.size == 0:
+        raise ValueError(f"a statistic needs at least one value, got shape {array.shape}")
     return array[:, np.newaxis] if array.ndim == 1 else array
 
 
@@ -135,7 +178,7 @@ def _interval(
     statistic: Statistic, samples: Sequence[Array], confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     n = min(len(sample) for sample in samples)
-    tail = normal_probability(-math.sqrt(n / (n - 1)) * t_quantile(0.5 + confidence / 2, n - 1))
+    tail = normal_probability(-math.sqrt(n / (n - 1)) * t_quantile(both_sides(confidence), n - 1))
     drawn = [
         statistic(*(sample[rng.integers(len(sample), size=(rows, len(sample)))] for sample in samples))
         for rows in portions(draws, math.prod(sample.size for sample in samples))

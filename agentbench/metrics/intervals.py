@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Values = Sequence[float] | NDArray[Any]
+Values = Sequence[float] | Iterator[float] | NDArray[Any]
 """Real numbers, one per task."""
 
 
@@ -50,15 +50,15 @@ def mean_interval(values: Values, *, confidence: float = 0.95) -> Estimate:
         The interval; unbounded for a single value.
 
     Raises:
-        ValueError: There are no values, or one is not a finite number.
+        ValueError: There are no values, one is not a finite number, or the confidence is not strictly between 0 and 1.
     """
-    checked = measured(values).tolist()
+    checked, quantile = measured(values).tolist(), both_sides(confidence)
     n = len(checked)
     mean = math.fsum(checked) / n
     if n == 1:
         return Estimate(mean, -math.inf, math.inf, n)
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in checked) / (n - 1) / n)
-    half = t_quantile(0.5 + confidence / 2, n - 1) * error
+    half = t_quantile(quantile, n - 1) * error
     return Estimate(mean, mean - half, mean + half, n)
 
 
@@ -75,7 +75,8 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
     """
     if not (n > 0 and 0 <= successes <= n):
         raise ValueError(f"a proportion needs 0 <= successes <= n and n > 0, got {successes} of {n}")
-    z = normal_quantile(0.5 + confidence / 2)
+    successes, n = float(successes), float(n)  # A small numpy integer overflows in 4 n^2.
+    z = normal_quantile(both_sides(confidence))
     p = successes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -192,7 +193,7 @@ def measured(values: Values) -> Array:
     Raises:
         ValueError: They are not; the message names the first that is not.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(list(values) if isinstance(values, Iterator) else values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"an estimate needs a flat list of at least one value, got shape {array.shape}")
     strange = np.flatnonzero(~np.isfinite(array))
@@ -201,12 +202,38 @@ def measured(values: Values) -> Array:
     return array
 
 
+def between(before: Array, after: Array) -> Array:
+    """Return after - before, element by element, and 0 where only rounding tells them apart.
+
+    0.3 and 0.1 + 0.2 are the same reward, added up in another order: a test of many such pairs would find them worse
+    beyond chance. No difference that anybody measures is a billionth of what it is taken from.
+    """
+    scale = np.maximum(1.0, np.maximum(np.abs(before), np.abs(after)))
+    differences = after - before
+    return np.where(np.abs(differences) <= SAME * scale, 0.0, differences)
+
+
+SAME = 1e-9
+"""Numbers that differ by no more than this share of them (of 1, if they are smaller) are the same number."""
+
+
 def portions(rows: int, width: int, *, cells: int = 1 << 22) -> Iterator[int]:
     """Split rows of random numbers into portions that fit into memory; yield the size of each."""
     most = max(1, cells // max(1, width))
     while rows > 0:
         yield min(rows, most)
         rows -= most
+
+
+def both_sides(confidence: float) -> float:
+    """Return the probability below the upper end of a two-sided interval: 0.975 at 0.95.
+
+    Raises:
+        ValueError: The confidence is not strictly between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence lies strictly between 0 and 1, got {confidence:g}")
+    return 0.5 + confidence / 2
 
 
 def t_quantile(probability: float, freedom: float) -> float:
@@ -238,7 +265,7 @@ def normal_probability(z: float) -> float:
 
 def _open(probability: float) -> float:
     if not 0 < probability < 1:
-        raise ValueError(f"a confidence or a power lies strictly between 0 and 1; this one asks for {probability:g}")
+        raise ValueError(f"a level or a power lies strictly between 0 and 1; this one asks for {probability:g}")
     return probability
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agentbench.core.seeding import generator
-from agentbench.metrics.intervals import Array, Values, measured, t_quantile
+from agentbench.metrics.intervals import SAME, Array, Values, both_sides, measured, t_quantile
 
 EXACT_DIVISIONS = 1 << 17
 """Divisions up to this many are enumerated: two sets of nine."""
@@ -26,18 +26,20 @@ class Unpaired(NamedTuple):
     high: float
     p_value: float
     mde: float
-    """The smallest true difference that so many runs would show with 80 % power."""
+    """The smallest true difference that so many runs would show with 80 % power; infinite where they are too few for
+    the test to show any, or where no two runs of a set differ and nobody knows by how much they might."""
     n: int
     """Runs of the smaller set."""
 
 
-def unpaired(a: Values, b: Values, *, confidence: float = 0.95, seed: int = 0) -> Unpaired:
+def unpaired(a: Values, b: Values, *, confidence: float = 0.95, level: float | None = None, seed: int = 0) -> Unpaired:
     """Compare two sets of independent numbers, one per training run.
 
     Args:
         a: The first algorithm's score in each run.
         b: The second one's; their number may differ.
-        confidence: Nominal coverage of the interval; 1 - confidence is the level at which `mde` is detected.
+        confidence: Nominal coverage of the interval.
+        level: At which `mde` is detected; 1 - confidence if absent.
         seed: Of the permutation test where it cannot be exact.
 
     Raises:
@@ -50,12 +52,19 @@ def unpaired(a: Values, b: Values, *, confidence: float = 0.95, seed: int = 0) -
         return Unpaired(delta, -math.inf, math.inf, p_value, math.inf, n)
     parts = [float(side.var(ddof=1)) / len(side) for side in (before, after)]
     error = math.sqrt(sum(parts))
-    if error == 0.0:
-        return Unpaired(delta, delta, delta, p_value, 0.0, n)
+    if error <= SAME * max(1.0, float(np.abs([before.mean(), after.mean()]).max())):
+        return Unpaired(delta, delta, delta, p_value, math.inf, n)
     freedom = error**4 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (before, after), strict=True))
-    half = t_quantile(0.5 + confidence / 2, freedom) * error
-    mde = half + t_quantile(0.8, freedom) * error
+    half = t_quantile(both_sides(confidence), freedom) * error
+    level = 1 - confidence if level is None else level
+    possible = smallest_p(len(before), len(after)) <= level
+    mde = (t_quantile(1 - level / 2, freedom) + t_quantile(0.8, freedom)) * error if possible else math.inf
     return Unpaired(delta, delta - half, delta + half, p_value, mde, n)
+
+
+def smallest_p(runs: int, others: int) -> float:
+    """Return the smallest p-value that the permutation test of so many runs can have."""
+    return min(1.0, (2 if runs == others else 1) / math.comb(runs + others, runs))
 
 
 def divisions(a: Values, b: Values, *, draws: int = 10_000, seed: int = 0) -> float:

@@ -5,16 +5,16 @@ test then asks: if the two policies were alike, each task's difference might as 
 often would chance alone give a mean this far from zero? It assumes no distribution (Fisher 1935, section 21).
 """
 
-import math
 from collections.abc import Iterator
 from itertools import accumulate, islice
+from operator import index
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from agentbench.core.seeding import generator
-from agentbench.metrics.intervals import Array, Values, mean_interval, measured, portions
-from agentbench.metrics.sizes import detectable
+from agentbench.metrics.intervals import Array, Values, between, mean_interval, measured, portions
+from agentbench.metrics.sizes import detectable, unseen
 
 Alternative = Literal["two-sided", "greater", "less"]
 
@@ -34,18 +34,20 @@ class Paired(NamedTuple):
     p_value: float
     """Of the two-sided sign-flip test."""
     mde: float
-    """The smallest true difference that this many tasks and trials would show with 80 % power."""
+    """The smallest true difference that this many tasks and trials would show with 80 % power; infinite where they are
+    too few for the test to show any."""
     flips: tuple[int, ...]
     """Positions of the tasks that one policy solves in at least half of its trials and the other does not."""
 
 
-def paired(a: Values, b: Values, *, confidence: float = 0.95, seed: int = 0) -> Paired:
+def paired(a: Values, b: Values, *, confidence: float = 0.95, level: float | None = None, seed: int = 0) -> Paired:
     """Compare two policies task by task.
 
     Args:
         a: The first policy's mean of each task.
         b: The second policy's, in the same order of tasks.
-        confidence: Nominal coverage of the interval; 1 - confidence is the level at which `mde` is detected.
+        confidence: Nominal coverage of the interval.
+        level: At which `mde` is detected; 1 - confidence if absent.
         seed: Of the sign-flip test where it cannot be exact.
 
     Raises:
@@ -56,15 +58,28 @@ def paired(a: Values, b: Values, *, confidence: float = 0.95, seed: int = 0) -> 
         >>> round(result.delta, 2), result.p_value, result.flips
         (-0.5, 0.25, (1, 4, 5))
     """
-    differences = subtract(a, b)
+    before, after = measured(a), measured(b)
+    differences = subtract(before, after)
     delta, low, high, n = mean_interval(differences, confidence=confidence)
-    mde = detectable(float(differences.std(ddof=1)) if n > 1 else math.inf, n, level=1 - confidence)
-    flips = np.flatnonzero((measured(a) >= 0.5) != (measured(b) >= 0.5))
+    scale = max(1.0, float(np.abs(before).max()), float(np.abs(after).max()))
+    mde = detectable(_deviation(differences, scale), n, level=1 - confidence if level is None else level)
+    flips = np.flatnonzero((before >= 0.5) != (after >= 0.5))
     return Paired(delta, low, high, sign_flip(differences, seed=seed), mde, tuple(flips.tolist()))
 
 
+def _deviation(differences: Array, scale: float) -> float:
+    """Return the standard deviation of differences; of none that vary, as if two more had flipped, one either way.
+
+    That tasks have not differed yet does not say that they never do: a deviation of 0 would promise to detect anything.
+    A flip is as large as the largest value, 1 for a success rate; the two are those of `non_inferior`.
+    """
+    if not between(differences[:1], differences).any():
+        differences = np.append(np.zeros_like(differences), (scale, -scale))
+    return float(differences.std(ddof=1))
+
+
 def subtract(a: Values, b: Values) -> Array:
-    """Return b - a, task by task.
+    """Return b - a, task by task; what only rounding tells apart is equal.
 
     Raises:
         ValueError: The lengths differ, there are no tasks, or a value is not a finite number.
@@ -72,7 +87,7 @@ def subtract(a: Values, b: Values) -> Array:
     before, after = measured(a), measured(b)
     if len(before) != len(after):
         raise ValueError(f"a paired comparison needs the same tasks twice, got {len(before)} and {len(after)} values")
-    return after - before
+    return between(before, after)
 
 
 EXACT_SIZES = 20
@@ -172,6 +187,7 @@ def mcnemar(b: int, c: int) -> float:
     Raises:
         ValueError: One of them is negative.
     """
+    b, c = index(b), index(c)  # Powers of two outgrow a numpy integer.
     if b < 0 or c < 0:
         raise ValueError(f"McNemar's test counts tasks, got b={b}, c={c}")
     tail = sum(islice(binomials(b + c), min(b, c) + 1))
@@ -184,9 +200,10 @@ def holm(p_values: Values) -> list[float]:
     Raises:
         ValueError: One is not a probability.
     """
-    if len(p_values) == 0:
+    listed = list(p_values)
+    if not listed:
         return []
-    checked = measured(p_values)
+    checked = measured(listed)
     if checked.min() < 0 or checked.max() > 1:
         raise ValueError(f"a p-value lies between 0 and 1, got {checked.tolist()}")
     order = np.argsort(checked, kind="stable")
@@ -209,8 +226,15 @@ class NonInferior(NamedTuple):
     worse by the margin in up to a fifth of all cases, this one hardly more often than it should (measured in
     docs/notes/what-the-intervals-cover.md; the imaginary flips are those of Bonett and Price 2012).
     """
+    unseen: float
+    """The mean if what no task has shown were lost: of the share `unseen(n)` of all tasks, everything."""
     delta: float
     margin: float
+
+    @property
+    def trusted(self) -> float:
+        """The lower bound to go by for success rates; how many tasks it takes, `tasks_to_trust` says."""
+        return min(self.cautious, self.unseen)
 
 
 def non_inferior(a: Values, b: Values, *, margin: float = 0.05, confidence: float = 0.95) -> NonInferior:
@@ -230,4 +254,5 @@ def non_inferior(a: Values, b: Values, *, margin: float = 0.05, confidence: floa
     differences, two_sided = subtract(a, b), 2 * confidence - 1
     delta, bound, *_ = mean_interval(differences, confidence=two_sided)
     cautious = mean_interval(np.append(differences, (1.0, -1.0)), confidence=two_sided).low
-    return NonInferior(bound > -margin, bound, cautious, delta, margin)
+    share = unseen(len(differences), level=1 - confidence)
+    return NonInferior(bound > -margin, bound, cautious, (1 - share) * delta - share, delta, margin)

@@ -11,7 +11,7 @@ The measures are those of Agarwal et al. 2021, Deep Reinforcement Learning at th
 import numpy as np
 
 from agentbench.metrics.bootstrap import Sample, by_unit
-from agentbench.metrics.intervals import Array, Estimate, mean_interval
+from agentbench.metrics.intervals import Array, Estimate, between, mean_interval
 
 SEEDS = 8
 """Training runs per algorithm from which an interval means something."""
@@ -48,7 +48,7 @@ def probability_of_improvement(ours: Sample, theirs: Sample) -> Array:
     first, second = by_unit(ours), by_unit(theirs)
     if first.shape[-1] != second.shape[-1]:
         raise ValueError(f"both need the same tasks, got {first.shape[-1]} and {second.shape[-1]}")
-    pairs = np.sign(first[..., :, np.newaxis, :] - second[..., np.newaxis, :, :])
+    pairs = np.sign(between(second[..., np.newaxis, :, :], first[..., :, np.newaxis, :]))
     return np.asarray((0.5 + 0.5 * pairs).mean(axis=(-3, -2, -1)))
 
 

@@ -1,11 +1,12 @@
 """How many tasks and trials a difference needs before it can be seen (and how small a difference a size can see).
 
 A mean over n tasks of differences with standard deviation s has the error s / sqrt(n). It is detected at a level with
-a given power if it is at least (t[1 - level / sides] + t[power]) such errors away from zero.
+a given power if it is at least (t[1 - level / sides] + t[power]) such errors away from zero, and if the tasks are not
+so few that the sign-flip test cannot say so however much they agree.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import harmonic_mean
 from typing import Literal, NamedTuple
 
@@ -31,9 +32,9 @@ def detectable(
             has a p-value for every second step of their sum only, which costs half of that (a continuity correction).
 
     Returns:
-        The minimum detectable effect; infinite for a single task.
+        The minimum detectable effect; infinite for fewer than `fewest_tasks`.
     """
-    if n < 2:
+    if n < fewest_tasks(level=level, sides=sides):
         return math.inf
     errors = t_quantile(1 - level / sides, n - 1) + t_quantile(power, n - 1)
     return errors * deviation / math.sqrt(n) + step / n
@@ -60,12 +61,35 @@ def tasks_needed(
     """
     if not effect > 0:
         raise ValueError(f"the difference to be seen must be positive, got {effect}")
-    # With fewer tasks than this, even unanimous ones do not make a sign-flip p-value as small as the level.
-    low = high = math.ceil(math.log2(sides / level))
 
     def enough(n: int) -> bool:
         return detectable(deviation, n, level=level, power=power, sides=sides, step=step) <= effect
 
+    return _smallest(enough, fewest_tasks(level=level, sides=sides))
+
+
+def fewest_tasks(*, level: float = 0.05, sides: Sides = 2) -> int:
+    """Return how many tasks a sign-flip test needs to say anything: n unanimous ones have the p-value sides / 2^n.
+
+    Args:
+        level: As in `detectable`.
+        sides: As in `detectable`.
+
+    Raises:
+        ValueError: The level is not strictly between 0 and 1.
+
+    Example:
+        >>> fewest_tasks(), fewest_tasks(level=0.001)
+        (6, 11)
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"a level lies strictly between 0 and 1, got {level:g}")
+    return max(2, math.ceil(math.log2(sides / level)))
+
+
+def _smallest(enough: Callable[[int], bool], low: int) -> int:
+    """Return the smallest size from `low` on that is enough; every larger one must be enough too."""
+    high = low
     while not enough(high):
         low, high = high + 1, 2 * high
     while low < high:
@@ -89,7 +113,7 @@ def power_of(
     """
     from scipy.special import stdtr
 
-    if n < 2:
+    if n < fewest_tasks(level=level, sides=sides):
         return 0.0
     seen = effect - step / n
     if deviation == 0.0:
@@ -97,25 +121,44 @@ def power_of(
     return float(stdtr(n - 1, seen * math.sqrt(n) / deviation - t_quantile(1 - level / sides, n - 1)))
 
 
-def tasks_to_meet(share: float, *, level: float = 0.05) -> int:
-    """Return how many tasks it takes to meet one of the tasks that were lost, if a share of all was lost whole.
+def tasks_to_trust(deviation: float, margin: float, *, level: float = 0.05, power: float = 0.8) -> int:
+    """Return the smallest number of tasks at which an equal policy's success rate is trusted with this power.
 
-    With fewer, all of them miss it with a chance above the level: they prove nothing, however much alike they are.
+    Trusted is what `agentbench gate` calls ok: both bounds of `NonInferior.trusted` are above -margin. Of n differences
+    with the mean d, the cautious one is d n / (n + 2) - t s' / sqrt(n + 2), with the variance s'^2 of n + 2 of them,
+    two of which are imaginary flips; the other is (1 - u) d - u, with u = `unseen(n)`. Each is a condition on d, which
+    an equal policy spreads around 0 with the error s / sqrt(n).
 
     Args:
-        share: In (0, 1).
-        level: The chance (1 - share)^n of meeting none that is tolerated.
+        deviation: Standard deviation of the differences between tasks.
+        margin: The loss that would matter.
+        level: How often a policy that lost the margin may be trusted.
+        power: How often an equal one is.
 
     Raises:
-        ValueError: The share is not strictly between 0 and 1.
+        ValueError: The margin is not positive.
+    """
+    if not margin > 0:
+        raise ValueError(f"a margin is a positive difference, got {margin}")
+
+    def enough(n: int) -> bool:
+        share, played = unseen(n, level=level), n + 2
+        imagined = math.sqrt((n * deviation**2 + 2) / (played - 1))
+        cautious = (margin - t_quantile(1 - level, played - 1) * imagined / math.sqrt(played)) * played / n
+        room = min(cautious, (margin - share) / (1 - share))
+        return room > 0 and room >= t_quantile(power, n - 1) * deviation / math.sqrt(n)
+
+    return _smallest(enough, 2)
+
+
+def unseen(n: int, *, level: float = 0.05) -> float:
+    """Return the share of all tasks that may be lost whole although none of n was: (1 - share)^n is the level.
 
     Example:
-        >>> tasks_to_meet(0.05)
-        59
+        >>> round(unseen(59), 4)
+        0.0495
     """
-    if not 0 < share < 1:
-        raise ValueError(f"a share of tasks lies strictly between 0 and 1, got {share}")
-    return math.ceil(math.log(level) / math.log1p(-share))
+    return 1 - math.pow(level, 1 / int(n))
 
 
 class Components(NamedTuple):

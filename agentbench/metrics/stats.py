@@ -7,12 +7,12 @@
     several such comparisons                  holm                            pairs.py
     a median, an IQM, tokens per success      bootstrap(median | iqm | ratio) bootstrap.py
     several training runs of an algorithm     over_seeds, ...                 seeds.py
-    a question before the compute is spent    detectable, tasks_needed        sizes.py
+    a question before the compute is spent    detectable, tasks_needed, ...   sizes.py
 
 What these intervals cover and how often these tests cry wolf was measured: docs/notes/what-the-intervals-cover.md.
 """
 
-from agentbench.metrics.bootstrap import bootstrap, iqm, median, ratio, simulated_coverage
+from agentbench.metrics.bootstrap import Covered, bootstrap, iqm, median, ratio, simulated_coverage, with_coverage
 from agentbench.metrics.intervals import (
     Estimate,
     clustered_error,
@@ -25,11 +25,21 @@ from agentbench.metrics.intervals import (
 )
 from agentbench.metrics.pairs import NonInferior, Paired, holm, mcnemar, non_inferior, paired, sign_flip
 from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
-from agentbench.metrics.sizes import Components, components, detectable, power_of, tasks_needed, tasks_to_meet
+from agentbench.metrics.sizes import (
+    Components,
+    components,
+    detectable,
+    fewest_tasks,
+    power_of,
+    tasks_needed,
+    tasks_to_trust,
+    unseen,
+)
 
 __all__ = [
     "SEEDS",
     "Components",
+    "Covered",
     "Estimate",
     "NonInferior",
     "Paired",
@@ -37,6 +47,7 @@ __all__ = [
     "clustered_error",
     "components",
     "detectable",
+    "fewest_tasks",
     "holm",
     "iqm",
     "mcnemar",
@@ -56,6 +67,8 @@ __all__ = [
     "simulated_coverage",
     "success_interval",
     "tasks_needed",
-    "tasks_to_meet",
+    "tasks_to_trust",
+    "unseen",
     "wilson",
+    "with_coverage",
 ]

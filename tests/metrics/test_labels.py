@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from agentbench.core.seeding import generator
-from agentbench.metrics.labels import divisions, unpaired
+from agentbench.metrics.labels import divisions, smallest_p, unpaired
 
 SCORES = st.lists(st.integers(0, 20).map(lambda k: k / 20), min_size=2, max_size=5)
 
@@ -36,6 +36,15 @@ def test_the_interval_is_welchs(a: list[float], b: list[float]) -> None:
 
 def test_sets_without_spread_have_no_interval_to_speak_of() -> None:
     assert unpaired([0.5, 0.5], [0.75, 0.75])[:3] == (0.25, 0.25, 0.25)
+    assert unpaired([0.3] * 8, [0.1 + 0.2] * 8).mde == math.inf, "nobody knows how much a ninth run would differ"
+
+
+def test_what_can_be_detected_depends_on_runs_and_level() -> None:
+    a, b = [0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]
+    assert smallest_p(4, 4) == unpaired(a, b).p_value == 2 / 70
+    assert unpaired(a, b).mde < unpaired(a, b, level=0.04).mde < math.inf
+    assert unpaired(a, b, level=0.02).mde == math.inf, "no p-value of four runs against four is that small"
+    assert unpaired(a[:3], b[:3]).mde == math.inf
 
 
 def test_the_smallest_p_value_depends_on_the_runs() -> None:

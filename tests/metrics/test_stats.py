@@ -83,6 +83,11 @@ def test_what_cannot_be_an_interval_is_refused() -> None:
     for successes, n in [(0, 0), (3, 2), (-1, 2)]:
         with pytest.raises(ValueError, match="a proportion needs"):
             wilson(successes, n)
+    for confidence in (-0.5, 0.0, 1.0, 7.0, math.nan):
+        with pytest.raises(ValueError, match="confidence lies strictly between 0 and 1"):
+            mean_interval([0.5], confidence=confidence)
+        with pytest.raises(ValueError, match="confidence lies strictly between 0 and 1"):
+            wilson(1, 2, confidence=confidence)
 
 
 def test_single_trials_get_wilson_and_several_get_t() -> None:

@@ -21,6 +21,7 @@ from agentbench.metrics.stats import (
     probability_of_improvement,
     ratio,
     simulated_coverage,
+    with_coverage,
 )
 
 SCORES = np.arange(20).reshape(5, 4) / 20
@@ -117,6 +118,15 @@ def test_one_unit_has_no_interval() -> None:
         simulated_coverage(median, [0.5])
 
 
+def test_an_interval_for_readers_has_its_coverage_beside_it() -> None:
+    values = generator("readers").random(30)
+    found = with_coverage(iqm, values)
+    assert found.estimate == bootstrap(iqm, values)
+    assert found.coverage == simulated_coverage(iqm, values, worlds=200, draws=200)
+    assert found == with_coverage(iqm, values), "seeded"
+    assert with_coverage(iqm, [0.5]).coverage is None
+
+
 def test_what_is_no_sample_is_refused() -> None:
     for wrong in ([], [0.5, math.nan], [[0.5, 1.0], [math.inf, 1.0]]):
         with pytest.raises(ValueError):
@@ -125,6 +135,9 @@ def test_what_is_no_sample_is_refused() -> None:
         probability_of_improvement(OURS, [[0.1], [0.2]])
     with pytest.raises(ValueError):
         over_seeds([])
+    for statistic in (median, iqm, optimality_gap, ratio):
+        with pytest.raises(ValueError, match="at least one value"):
+            statistic([])
 
 
 def test_equal_values_have_an_interval_of_no_width() -> None:

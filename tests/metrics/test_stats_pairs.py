@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,20 @@ from hypothesis import strategies as st
 
 from agentbench.core.seeding import generator
 from agentbench.metrics import pairs
-from agentbench.metrics.stats import holm, mcnemar, mean_interval, non_inferior, paired, sign_flip
+from agentbench.metrics.stats import (
+    detectable,
+    holm,
+    mcnemar,
+    mean_interval,
+    non_inferior,
+    paired,
+    pass_at_k,
+    pass_hat_k,
+    probability_of_improvement,
+    sign_flip,
+    unseen,
+    wilson,
+)
 
 BEFORE = [1, 1, 0.67, 0.33, 1, 0, 0.67, 1]
 AFTER = [1, 0.67, 0.33, 0.33, 0.67, 0, 0.67, 0.33]
@@ -120,6 +134,31 @@ def test_one_task_and_equal_runs_show_nothing() -> None:
     assert (same.delta, same.low, same.high, same.p_value, same.flips) == (0, 0, 0, 1.0, ())
 
 
+@pytest.mark.parametrize("a", [[1] * 5, [1, 1, 1, 1, 0.9], [0, 0.5, 1]])
+def test_too_few_tasks_detect_nothing(a: list[float]) -> None:
+    # Five tasks that agree have a p-value of .0625: no difference is ever found at .05.
+    assert paired(a, [1] * len(a)).mde == math.inf
+    assert paired([*a] * 2, [1] * 2 * len(a)).mde < math.inf
+    assert paired([*a] * 2, [1] * 2 * len(a), level=0.001).mde == math.inf
+
+
+def test_where_nothing_varied_not_everything_is_detectable() -> None:
+    for after in ([1] * 30, [0] * 30):
+        expected = detectable(float(np.std([0] * 30 + [1, -1], ddof=1)), 30)
+        assert paired([1] * 30, after).mde == pytest.approx(expected)
+        assert expected > 0.1
+    rewards = paired([500.0] * 30, [500.0] * 30)
+    assert rewards.mde == pytest.approx(500 * paired([1] * 30, [1] * 30).mde), "in the unit of what is compared"
+
+
+def test_what_only_rounding_tells_apart_is_equal() -> None:
+    for a, b in ((0.3, 0.1 + 0.2), (0.0, 0.1 + 0.2 - 0.3), (1e6 / 3, 1e6 / 3 + 1e-9), (-0.3, -0.1 - 0.2)):
+        found = paired([a] * 20, [b] * 20)
+        assert (found.delta, found.p_value) == (0.0, 1.0), (a, b)
+        assert probability_of_improvement([b] * 20, [a] * 20) == 0.5
+    assert paired([0.3] * 20, [0.3001] * 20).p_value < 0.001
+
+
 def test_equal_differences_are_judged_by_their_number() -> None:
     assert paired([0] * 5, [1] * 5).p_value == 2 / 2**5
     assert paired([0] * 6, [1] * 6).p_value == 2 / 2**6
@@ -138,6 +177,28 @@ def test_equal_differences_are_judged_by_their_number() -> None:
 def test_what_cannot_be_compared_is_refused(a: list[float], b: list[float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         paired(a, b)
+
+
+def test_values_may_come_one_by_one() -> None:
+    listed = ([1, 0, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0])
+    assert paired(*map(iter, listed)) == paired(*listed)
+    assert mean_interval(value for value in listed[0]) == mean_interval(listed[0])
+    assert holm(iter([0.01, 0.04])) == [0.02, 0.04]
+
+
+@pytest.mark.parametrize("integer", [np.int8, np.uint8, np.int64])
+def test_counts_may_be_numpy_integers(integer: type[Any]) -> None:
+    for function, counts in (
+        (mcnemar, (50, 14)), (mcnemar, (64, 0)), (wilson, (45, 100)), (pass_at_k, (60, 20, 3)),
+        (pass_hat_k, (60, 20, 3)), (unseen, (59,)),
+    ):  # fmt: skip
+        found = function(*map(integer, counts))
+        assert found == function(*counts)
+        assert all(type(number) in (int, float) for number in np.atleast_1d(np.array(found, dtype=object)))
+    a, b = [1] * 50 + [0] * 14, [0] * 50 + [1] * 14
+    assert paired(np.array(a, dtype=integer), np.array(b, dtype=integer)) == paired(a, b)
+    assert sign_flip(np.array([1, 1, 1, 1, 1, 1], dtype=integer)) == 2 / 2**6
+    assert detectable(0.4, integer(100)) == detectable(0.4, 100)
 
 
 def test_mcnemar_is_the_exact_binomial_test() -> None:
@@ -186,6 +247,15 @@ def test_the_cautious_bound_has_seen_a_flip_that_nobody_played() -> None:
     assert same.cautious == mean_interval([0.0] * 20 + [1.0, -1.0], confidence=0.9).low < -0.05
     many = non_inferior([1.0] * 500, [1.0] * 500)
     assert -0.01 < many.cautious < 0, "it matters less and less"
+
+
+def test_what_no_task_has_shown_may_be_lost() -> None:
+    for n in (58, 59):
+        found = non_inferior([1.0] * n, [1.0] * n)
+        assert found.trusted == found.unseen == pytest.approx(0.05 ** (1 / n) - 1)
+        assert (found.trusted > -0.05) == (n == 59)
+    gained = non_inferior([0.0] * 59, [1.0] * 59)
+    assert gained.unseen == pytest.approx(1 - 2 * unseen(59)), "of what was gained that share is lost, too"
 
 
 def test_without_a_difference_one_is_found_as_seldom_as_promised(scale: float) -> None:

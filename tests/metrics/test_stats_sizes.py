@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from agentbench.core.seeding import generator
 from agentbench.metrics.sizes import Sides
-from agentbench.metrics.stats import components, detectable, paired, power_of, tasks_needed, tasks_to_meet
+from agentbench.metrics.stats import (
+    components,
+    detectable,
+    fewest_tasks,
+    non_inferior,
+    paired,
+    power_of,
+    tasks_needed,
+    tasks_to_trust,
+    unseen,
+)
 
 SIDES: tuple[Sides, ...] = (1, 2)
 
@@ -54,8 +64,9 @@ def test_the_effect_of_a_comparison_is_that_of_its_differences() -> None:
 
 
 def test_the_edges() -> None:
-    assert detectable(0.5, 1) == math.inf
-    assert power_of(0.5, 0.1, 1) == 0.0
+    assert detectable(0.5, 5) == math.inf, "five unanimous tasks have a p-value of .0625"
+    assert detectable(0.5, 5, sides=1) < math.inf
+    assert power_of(0.5, 0.1, 5) == 0.0
     assert power_of(0.0, 0.1, 10) == 1.0
     assert tasks_needed(0.0, 0.1) == 6, "the first size at which a sign-flip p-value can be .05"
     for wrong in (0.0, -0.1, math.nan):
@@ -71,12 +82,39 @@ def test_the_size_for_a_tiny_effect_is_found_at_once() -> None:
 
 
 def test_too_few_tasks_miss_what_was_lost() -> None:
-    for share in (0.01, 0.05, 0.3):
-        n = tasks_to_meet(share)
-        assert (1 - share) ** n <= 0.05 < (1 - share) ** (n - 1)
-    for wrong in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="strictly between 0 and 1"):
-            tasks_to_meet(wrong)
+    for n in (1, 59, 1000):
+        assert (1 - unseen(n)) ** n == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.01, 0.001])
+def test_fewer_tasks_than_these_cannot_have_a_p_value_as_small_as_the_level(level: float) -> None:
+    n = fewest_tasks(level=level)
+    assert paired([0] * n, [1] * n).p_value <= level < paired([0] * (n - 1), [1] * (n - 1)).p_value
+    with pytest.raises(ValueError, match="strictly between"):
+        fewest_tasks(level=0.0)
+
+
+def test_an_equal_policy_is_trusted_from_the_size_on_that_both_bounds_ask_for() -> None:
+    assert tasks_to_trust(0.0, 0.05) == 59, "where nothing varies, a lost share of 5 % is met by one of 59"
+    assert tasks_to_trust(0.5, 0.05) > tasks_needed(0.5, 0.05, sides=1), "the cautious bound asks for more than t"
+    assert tasks_to_trust(0.5, 0.05, power=0.9) > tasks_to_trust(0.5, 0.05) > tasks_to_trust(0.5, 0.05, level=0.1)
+    assert tasks_to_trust(0.5, 2.0) >= 2, "a margin that no success rate can lose takes hardly a task"
+    for wrong in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="positive"):
+            tasks_to_trust(0.5, wrong)
+
+
+@pytest.mark.parametrize(("rate", "trials"), [(0.5, 4), (0.5, 16), (0.9, 4), (0.9, 16), (0.98, 1)])
+def test_a_size_that_promises_trust_keeps_its_promise(rate: float, trials: int, scale: float) -> None:
+    # Rates of tasks are Beta(m, 1 - m), so a single trial of a known task has the variance m (1 - m) / 2.
+    repeats = max(200, round(200 * scale))
+    n = tasks_to_trust(math.sqrt(rate * (1 - rate) / trials), 0.05)
+    rng, trusted = generator("trust", rate, trials), 0
+    for _ in range(repeats):
+        rates = rng.beta(rate, 1 - rate, n)
+        a, b = (rng.binomial(trials, rates) / trials for _ in range(2))
+        trusted += non_inferior(a, b, margin=0.05).trusted > -0.05
+    assert 0.7 < trusted / repeats < 0.92
 
 
 def test_steps_cost_the_power_that_the_exact_test_loses() -> None:
