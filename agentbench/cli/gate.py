@@ -1,5 +1,6 @@
 """`agentbench gate`: is a new checkpoint as good as the one before?"""
 
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -77,7 +78,7 @@ def gate(
 def _rule(margin: float, alpha: float, thresholds: Sequence[str]) -> "Rule":
     from agentbench.evaluate.gate import Rule
 
-    if not margin > 0:
+    if not 0 < margin < math.inf:
         raise UsageError(f"--margin takes a positive loss, got {margin}")
     if not 0 < alpha < 0.5:
         raise UsageError(f"--alpha takes a probability below 0.5, got {alpha}")

@@ -10,8 +10,8 @@ An unchanged checkpoint is called regressed in at most alpha of all gates; one t
 about alpha of them. `tests/benchmarks/compare_power.py` measures both: 2 to 5 % and 2 to 8 % at alpha = 5 %, the 8 %
 where whole tasks are lost among 80. "The score went down" would fail 43 to 49 % of unchanged checkpoints.
 
-**The lower bound** of a success rate is that of `non_inferior`, which has seen a flip, and never above what n tasks can
-show at all: a share 1 - alpha^(1/n) of all tasks may be lost without one of n meeting it. So without
+**The lower bound** of a success rate is `NonInferior.trusted`: it has seen a flip, and is never above what n tasks can
+show at all, since a share 1 - alpha^(1/n) of all tasks may be lost without one of n meeting it. So without
 a gain fewer than 59 tasks are never ok by a margin of 0.05, however alike the outcomes, unless the runs are equal in
 every turn: then they need no statistics.
 
@@ -35,6 +35,7 @@ from agentbench.evaluate.baseline import Measured, behaviour
 from agentbench.evaluate.evidence import COMPARED, CONVERSATION, Evidence, Metric, compare_locks, said, table_of
 from agentbench.evaluate.lock import Difference, Kind
 from agentbench.metrics.collect import summarise
+from agentbench.metrics.pairs import subtract
 from agentbench.metrics.stats import (
     Paired,
     components,
@@ -43,7 +44,7 @@ from agentbench.metrics.stats import (
     paired,
     sign_flip,
     tasks_needed,
-    tasks_to_meet,
+    tasks_to_trust,
 )
 
 Verdict = Literal["regressed", "ok", "inconclusive"]
@@ -217,7 +218,7 @@ def _statistics(
         before=math.fsum(a) / len(a),
         after=math.fsum(b) / len(b),
         paired=result,
-        p_worse=sign_flip(np.subtract(b, a), alternative="less"),
+        p_worse=sign_flip(subtract(a, b), alternative="less"),
         bound=_bound(a, b, measured.metric, rule),
         identical=identical,
         severe=tuple(severe),
@@ -285,28 +286,26 @@ def _unmet(run: Evidence, fail_under: Mapping[str, float]) -> list[str]:
 def _bound(a: Sequence[float], b: Sequence[float], metric: Metric, rule: Rule) -> float:
     """Return the one-sided lower bound of the mean of b - a."""
     found = non_inferior(a, b, margin=rule.margin, confidence=1 - rule.alpha)
-    if metric != "success":
-        return found.bound
-    unseen = 1 - rule.alpha ** (1 / len(a))
-    return min(found.cautious, float((1 - unseen) * found.delta - unseen))
+    return found.trusted if metric == "success" else found.bound
 
 
 def _needed(before: Outcomes, after: Outcomes, metric: Metric, rule: Rule) -> tuple[Size, ...]:
-    """Find sizes, measured twice, at which the lower bound of an equal checkpoint is above the margin in 80 %."""
-    differences = [sum(after[task]) / len(after[task]) - sum(before[task]) / len(before[task]) for task in before]
-    total = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.25
+    """Find sizes, measured twice, at which an equal checkpoint is called ok in 80 %."""
+
+    def tasks(deviation: float) -> int:
+        if metric == "success":
+            return tasks_to_trust(deviation, rule.margin, level=rule.alpha)
+        return tasks_needed(deviation, rule.margin, level=rule.alpha, sides=1)
+
+    means = [[math.fsum(side[task]) / len(side[task]) for task in before] for side in (before, after)]
+    total = float(subtract(*means).var(ddof=1)) if len(before) > 1 else 0.25
     sides = [components(list(side.values())) for side in (before, after)]
     luck = [side.within for side in sides if side.within is not None]
     trials = round(max(side.trials for side in sides))
-    least = tasks_to_meet(rule.margin, level=rule.alpha) if metric == "success" else 0
     if len(luck) < 2:
-        return (Size(max(least, tasks_needed(math.sqrt(total), rule.margin, level=rule.alpha, sides=1)), trials),)
+        return (Size(tasks(math.sqrt(total)), trials),)
     steady = max(0.0, total - sum(one / side.trials for one, side in zip(luck, sides, strict=True)))
-    sizes = []
-    for k in (trials, 2 * trials, 4 * trials):
-        deviation = math.sqrt(steady + sum(luck) / k)
-        sizes.append(Size(max(least, tasks_needed(deviation, rule.margin, level=rule.alpha, sides=1)), k))
-    return tuple(sizes)
+    return tuple(Size(tasks(math.sqrt(steady + sum(luck) / k)), k) for k in (trials, 2 * trials, 4 * trials))
 
 
 def _always(outcomes: Sequence[float]) -> bool:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agentbench.core.errors import UsageError
 from agentbench.evaluate.evidence import Costs, Evidence, Metric
-from agentbench.metrics.stats import Components, components, power_of, tasks_needed, tasks_to_meet
+from agentbench.metrics.stats import Components, components, power_of, tasks_needed, tasks_to_trust
 
 TRIALS = (1, 2, 4, 8)
 TASKS = (30, 50, 100, 200, 500, 1000)
@@ -178,9 +178,10 @@ def _size(noise: Noise, question: Question, trials: int, costs: Costs, played: S
         tasks_needed(deviation, question.delta, level=level, power=power, step=step)
         for deviation in (noise.spread, noise.whole)
     )
-    ok = tasks_needed(noise.none, question.margin, level=level, power=power, sides=1)
-    if question.metric == "success" and question.margin < 1:
-        ok = max(ok, tasks_to_meet(question.margin, level=level))
+    if question.metric == "success":
+        ok = tasks_to_trust(noise.none, question.margin, level=level, power=power)
+    else:
+        ok = tasks_needed(noise.none, question.margin, level=level, power=power, sides=1)
     episodes = whole * trials
     had = sum(min(trials, length) for length in sorted(played, reverse=True)[:whole])
     return Size(

@@ -31,6 +31,7 @@ def wins(count: int, tasks: int = 100) -> list[list[Outcome]]:
         (77, [], "inconclusive", 0),
         (77, ["--inconclusive", "fail"], "inconclusive", 6),
         (77, ["--margin", "0.1"], "ok", 0),
+        (77, ["--margin", "1"], "ok", 0),
         (80, ["--fail-under", "success=0.9"], "ok", 1),
     ],
 )
@@ -110,7 +111,7 @@ def test_mistakes_get_one_clear_line(tmp_path: Path, baseline: Path) -> None:
         ((*judge, "--inconclusive", "perhaps"), 2, "perhaps"),
         ((*judge, "--fail-under", "success"), 2, "METRIC=VALUE"),
         ((*judge, "--fail-under", "glory=1"), 2, "glory"),
-        ((*judge, "--margin", "0"), 2, "--margin"),
+        *(((*judge, f"--margin={margin}"), 2, "--margin") for margin in ("0", "-1", "inf", "nan")),
         ((*judge, "--alpha", "0.5"), 2, "--alpha"),
         ((*judge, "--junit", tmp_path / "no" / "j.xml"), 3, "cannot write"),
         (("gate", "--update-baseline", "--run", run), 2, "--baseline FILE"),

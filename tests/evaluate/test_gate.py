@@ -15,6 +15,7 @@ from agentbench.core.errors import IntegrityError, RunInvalid, UsageError
 from agentbench.evaluate.baseline import Measured, read_baseline, write_baseline
 from agentbench.evaluate.evidence import Evidence
 from agentbench.evaluate.gate import Judged, Rule, exit_code, judge, overall
+from agentbench.metrics.stats import components, tasks_to_trust
 from tests.evaluate.simulated import Outcome, draw, write_run
 
 ENV = "echo/3@0:test"
@@ -83,6 +84,16 @@ def test_needed_sizes_are_those_that_the_margin_takes(tmp_path: Path) -> None:
     assert [size.trials for size in sizes] == [4, 8, 16]
     assert sizes[0].tasks > sizes[1].tasks > sizes[2].tasks >= 59
     assert 100 < sizes[0].tasks < 400  # 200 x 4 detect 4.4 points one-sided, says the same simulation
+    for size in sizes:
+        luck = [components(side).within for side in (first, second)]
+        assert size.tasks >= tasks_to_trust(math.sqrt(sum(filter(None, luck)) / size.trials), 0.05)
+
+
+@pytest.mark.parametrize("margin", [1.0, 2.0])
+def test_a_margin_beyond_what_a_rate_can_lose_is_met_at_once(tmp_path: Path, margin: float) -> None:
+    found = judged(tmp_path, wins(20, 30), wins(19, 30), Rule(margin=margin))
+    assert found.verdict == "ok" and found.compared is not None
+    assert found.compared.needed[0].tasks < 30
 
 
 def test_a_task_that_always_succeeded_and_now_always_fails_is_a_regression(tmp_path: Path) -> None:
