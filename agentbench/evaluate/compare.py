@@ -69,9 +69,12 @@ class Pair:
     """Mean of b minus mean of a."""
     low: float
     high: float
+    """The interval of delta, for this pair alone, at confidence 1 - alpha."""
     p_value: float
     """Two-sided; adjusted over all pairs of the comparison. It decides."""
     mde: float
+    """The smallest true difference that is found with 80 % power whatever the other pairs show: at alpha / pairs,
+    which is what Holm asks of the first of them. Infinite where no difference can be found."""
     improvement: float
     """The chance that an attempt of b does better than one of a at a task, ties counting half."""
     p_mcnemar: float | None
@@ -132,7 +135,8 @@ def compare(sides: Sequence[Side], *, metric: Metric = "success", alpha: float =
     against = {side.name: _against(sides[0], side) for side in sides}
     refused = {name: tuple(d for d in found if d.kind == "match") for name, found in against.items()}
     admitted = tuple(side for side in sides if not refused[side.name])
-    pairs = [_pair(a, b, metric) for a, b in combinations(admitted, 2)]
+    both = list(combinations(admitted, 2))
+    pairs = [_pair(a, b, metric, alpha, len(both)) for a, b in both]
     adjusted = holm([pair.p_value for pair in pairs])
     final = tuple(replace(pair, p_value=p) for pair, p in zip(pairs, adjusted, strict=True))
     ranking = tuple(_rank(admitted, final, metric, alpha))
@@ -147,18 +151,19 @@ def _against(first: Side, side: Side) -> list[Difference]:
     return list({difference.field: difference for difference in found}.values())
 
 
-def _pair(a: Side, b: Side, metric: Metric) -> Pair:
+def _pair(a: Side, b: Side, metric: Metric, alpha: float, pairs: int) -> Pair:
     by_run = min(len(a.runs), len(b.runs)) > 1
     before, after = a.means(metric), b.means(metric)
     tasks = [task for task in before if task in after]
     if not tasks:
         raise UsageError(f"{a.name} and {b.name} share no task with a value of {metric}")
     aligned = [[side[task] for task in tasks] for side in (before, after)]
+    confidence, level = 1 - alpha, alpha / pairs
     if by_run:
-        runs = unpaired(a.scores(metric), b.scores(metric))
+        runs = unpaired(a.scores(metric), b.scores(metric), confidence=confidence, level=level)
         delta, low, high, p_value, mde, n = runs
     else:
-        (delta, low, high, p_value, mde, _), n = paired(*aligned), len(tasks)
+        (delta, low, high, p_value, mde, _), n = paired(*aligned, confidence=confidence, level=level), len(tasks)
     if metric in ("success", "invalid") and math.isfinite(high - low):
         low, high = max(low, -1.0), min(high, 1.0)  # A t interval of few tasks reaches beyond what a share can change.
     return Pair(

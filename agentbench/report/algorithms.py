@@ -18,7 +18,7 @@ from agentbench.core.errors import RunInvalid, UsageError
 from agentbench.core.records import canonical
 from agentbench.evaluate.compare import Word
 from agentbench.metrics.bootstrap import iqm
-from agentbench.metrics.labels import Unpaired, unpaired
+from agentbench.metrics.labels import Unpaired, smallest_p, unpaired
 from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
 from agentbench.metrics.stats import holm
 from agentbench.report.chapters import Chapter
@@ -189,10 +189,10 @@ def doubts(algorithms: Sequence[Algorithm]) -> Iterator[str]:
     """Yield what stands against trusting a comparison of these runs."""
     fewest, second = sorted(len(one.runs) for one in algorithms)[:2]
     if fewest < SEEDS:
-        least = (2 if fewest == second else 1) / math.comb(fewest + second, fewest)
+        least = smallest_p(fewest, second)
         yield (
             f"With {fewest} training runs of an algorithm an interval means little, and no p-value can be smaller than "
-            f"{min(1.0, least):.2g}; train at least {SEEDS} of each."
+            f"{least:.2g}; train at least {SEEDS} of each."
         )
     for one in algorithms:
         first = one.runs[0].state["config"]
