@@ -104,6 +104,22 @@ class Sandbox(Protocol):
             OSError: A file cannot be written: no space, or no permission. A part of it may be left there.
         """
 
+    def create(self, path: str, data: bytes) -> None:
+        """Write one file where nothing is, making folders as needed.
+
+        Raises:
+            FileExistsError: Something is there: a file, a folder, or a link, wherever it leads.
+            OSError: It cannot be written. A part of it may be left there.
+        """
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Write one regular file anew: unlike with `put`, its mode stays, and a link to it stays a link.
+
+        Raises:
+            FileNotFoundError: There is no regular file of that name.
+            OSError: It cannot be written. A part of it may be left there.
+        """
+
     def get(self, path: str, *, most: int = 16 * 2**20) -> bytes:
         """Return the content of one regular file. Links are followed inside, never out here.
 

@@ -29,6 +29,11 @@ KILLED = 137
 FOREIGN = 3
 """The first exit code that neither tar nor our own commands use."""
 
+NOT_SO = 2
+"""The exit code of `_where` if its condition does not hold."""
+
+NO_FILE = "there is no regular file of this name in the sandbox"
+
 TIME_UP = 124
 """What `timeout` calls a command that it ended."""
 
@@ -109,15 +114,25 @@ class Jail(ABC):
                 tar.addfile(member, io.BytesIO(data))
         self._unpack("/", archive.getvalue(), "--unlink-first --recursive-unlink")
 
+    def create(self, path: str, data: bytes) -> None:
+        """Write a file where nothing is."""
+        absolute = self._absolute(path)
+        name, folder = shlex.quote(absolute), shlex.quote(posixpath.dirname(absolute))
+        if not self._pour(f"! -e {name} && ! -L {name}", f"mkdir -p -- {folder} &&", name, data):
+            raise FileExistsError(errno.EEXIST, "something of this name is in the sandbox", path)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Write into a file that is there."""
+        name = shlex.quote(self._absolute(path))
+        if not self._pour(f"-f {name}", "", name, data):
+            raise FileNotFoundError(errno.ENOENT, NO_FILE, path)
+
     def get(self, path: str, *, most: int = 16 * 2**20) -> bytes:
         """Return the content of one regular file."""
         name = shlex.quote(self._absolute(path))
-        code, data, whole = self._serve(
-            f"if [[ -f {name} ]]; then head -c {most + 1} -- {name}; else missing() {{ return 2; }}; missing; fi",
-            most=most + 1,
-        )
-        if code == 2:
-            raise FileNotFoundError(errno.ENOENT, "there is no regular file of this name in the sandbox", path)
+        code, data, whole = self._serve(_where(f"-f {name}", f"head -c {most + 1} -- {name}"), most=most + 1)
+        if code == NOT_SO:
+            raise FileNotFoundError(errno.ENOENT, NO_FILE, path)
         if code != 0:
             raise PermissionError(errno.EACCES, "the sandbox's user cannot read it", path)
         if len(data) > most or not whole:
@@ -176,33 +191,44 @@ class Jail(ABC):
             self._shell = None
         return ended
 
+    def _pour(self, condition: str, before: str, name: str, data: bytes) -> bool:
+        """Write into a file as any program inside would; False if the condition does not hold."""
+        command = f"{{ {before} cat > {name}; }} 2>&1"
+        code, said, _ = self._serve(_where(condition, command), payload=data, most=4096)
+        if code not in (0, NOT_SO):
+            raise OSError(errno.EIO, plain(said.decode(errors="replace").strip()) or "the file cannot be written")
+        return code == 0
+
     def _unpack(self, folder: str, archive: bytes, options: str) -> None:
         if not archive:
             raise OSError(errno.EINVAL, "an empty archive cannot be unpacked")
-        command = f"head -c {len(archive)} | tar --extract --no-same-owner {options} -C {folder} 2>&1"
-        code, said, _ = self._serve(f"set -o pipefail; {command}", payload=archive, most=4096)
+        command = f"tar --extract --no-same-owner {options} -C {folder} 2>&1"
+        code, said, _ = self._serve(command, payload=archive, most=4096)
         if code != 0:
             raise OSError(errno.EIO, plain(said.decode(errors="replace").strip()) or "the archive cannot be unpacked")
 
-    def _serve(self, command: str, *, payload: bytes = b"", most: int) -> tuple[int, bytes, bool]:
+    def _serve(self, command: str, *, payload: bytes | None = None, most: int) -> tuple[int, bytes, bool]:
         """Run a command of the service; return its exit code, its output, and whether that is all of it.
 
+        The payload is its input. What it does not read is read after it: else it would stand on the wire as commands.
         What runs inside can kill the service, or leave no room for its processes (an exit code that is none of ours nor
         of tar): then everything is swept, and it is tried again.
         """
+        if payload is not None:
+            command = f"head -c {len(payload)} | {{ {command}; code=$?; cat >/dev/null; exit $code; }}"
         self.start()
         for last in (False, True):
             try:
                 if self._service is None:
                     self._service = Shell(self._open(WORKSPACE), SERVICE)
                 deadline = time.monotonic() + FILE_SECONDS
-                ended = self._service.run(command.encode(), payload=payload, most=most, deadline=deadline)
+                ended = self._service.run(command.encode(), payload=payload or b"", most=most, deadline=deadline)
             except (TimeoutError, Failure):
                 if last:
                     raise self._broken("files cannot be moved any more") from None
                 ended = None
             if ended is None or ended.exit_code != 0:
-                self._drop_service()  # The payload may not have been read to its end.
+                self._drop_service()  # If it was killed, the payload may not have been read to its end.
             if ended is not None and ended.exit_code is not None and (last or ended.exit_code < FOREIGN):
                 return ended.exit_code, ended.output.bytes(), not ended.output.omitted
             self._sweep()
@@ -234,3 +260,8 @@ class Jail(ABC):
         if "\0" in path or not path:
             raise UsageError(f"{path!r} is no path")
         return posixpath.normpath(posixpath.join(WORKSPACE, path)).replace("//", "/")
+
+
+def _where(condition: str, command: str) -> str:
+    """Return a command that runs where a condition of bash's `[[` holds, and ends with `NOT_SO` elsewhere."""
+    return f"if [[ {condition} ]]; then {command}; else no() {{ return {NOT_SO}; }}; no; fi"

@@ -139,6 +139,43 @@ def test_putting_replaces_links_and_folders_and_says_when_there_is_no_room(sandb
     assert sandbox.get("small") == b"after"
 
 
+def test_overwriting_keeps_mode_links_and_bytes(sandbox: Jail) -> None:
+    sandbox.exec("printf 'caf\\351' > tool; chmod 750 tool; ln -s tool link; ln tool twin")
+    for name, data in {"tool": b"\xe9\0", "link": b"", "/workspace/twin": b"x" * 100_000}.items():
+        sandbox.overwrite(name, data)
+        assert sandbox.get("tool") == sandbox.get("link") == data
+    assert sandbox.exec("stat -c '%a %h %F' tool link").output == "750 2 regular file\n777 1 symbolic link\n"
+
+
+@pytest.mark.parametrize("name", ["nothing", "folder", "dangling", "pipe", "/dev/full"])
+def test_only_regular_files_are_overwritten(sandbox: Jail, name: str) -> None:
+    sandbox.exec("mkdir folder; ln -s nowhere dangling; mkfifo pipe")
+    with pytest.raises(FileNotFoundError):
+        sandbox.overwrite(name, b"x")
+    assert sandbox.exec("ls").output == "dangling\nfolder\npipe\n"
+
+
+def test_what_cannot_be_written_says_why(sandbox: Jail) -> None:
+    sandbox.put({"file": b"old"})
+    with pytest.raises(OSError, match="Read-only file system"):
+        sandbox.create("/usr/new", b"x")
+    with pytest.raises(OSError, match="No space left"):
+        sandbox.overwrite("file", bytes(60 * 2**20))
+    sandbox.overwrite("file", b"new")
+    assert sandbox.get("file") == b"new"
+
+
+def test_nothing_is_created_where_something_is(sandbox: Jail) -> None:
+    sandbox.create("a b/$c/file", b"new")
+    assert sandbox.get("a b/$c/file") == b"new"
+    sandbox.exec("mkdir folder; touch folder/kept; ln -s nowhere dangling; ln -s /etc/passwd link; mkfifo pipe")
+    before = sandbox.exec("ls -lR").output
+    for name in ("a b/$c/file", "folder", ".", "/", "dangling", "link", "pipe"):
+        with pytest.raises(FileExistsError):
+            sandbox.create(name, b"x")
+    assert sandbox.exec("ls -lR").output == before
+
+
 @pytest.mark.parametrize("name", ["nothing", "/dev/zero", "pipe", "folder", "loop", "/proc/self/fd"])
 def test_only_regular_files_come_out(sandbox: Jail, name: str) -> None:
     sandbox.exec("mkfifo pipe; mkdir folder; ln -s loop loop")
@@ -177,6 +214,19 @@ def test_a_hostile_archive_writes_nothing_outside(make: Make) -> None:
         with pytest.raises(OSError):
             sandbox.restore(b"no archive at all")
         assert sandbox.exec("echo fine").output == "fine\n"
+
+
+def test_no_file_is_taken_for_a_command(sandbox: Jail) -> None:
+    data = b"x" * 20_000 + b"\0touch /tmp/owned\0" * 20_000
+    sandbox.exec("mkdir there")
+    for write in (sandbox.restore, lambda data: sandbox.overwrite("nothing", data)):
+        with pytest.raises(OSError):
+            write(data)
+    with pytest.raises(FileExistsError):
+        sandbox.create("there", data)
+    with pytest.raises(OSError):
+        sandbox.put({"/usr/there": data})
+    assert sandbox.exec("sleep 0.5; ls /tmp").output == ""
 
 
 def test_a_closed_sandbox_stays_closed(make: Make) -> None:

@@ -1,5 +1,6 @@
 """What a tool does in a sandbox, and what it answers: text, and whether the call made sense."""
 
+import posixpath
 import shlex
 from typing import Final, NamedTuple
 
@@ -12,6 +13,9 @@ MOST_EDITED: Final = 2**20
 
 LISTED: Final = 100
 """Matches that a search shows."""
+
+WIDTH: Final = 300
+"""Bytes of a line that a search shows, with its place."""
 
 PAGE: Final = 200
 """Lines of a file that are shown unless the call says otherwise."""
@@ -54,37 +58,53 @@ class Workbench:
 
     def _view(self, path: str, start: str = "1", end: str = "") -> Answer:
         try:
-            first = int(start)
+            first = max(1, int(start))
             last = int(end) if end else first + PAGE - 1
         except ValueError:
-            return Answer(f"found lines {start[:20]!r} to {end[:20]!r}, expected two numbers", valid=False)
+            first, last = 1, 0
+        if last < first:
+            return Answer(f"found lines {start[:20]!r} to {end[:20]!r}, expected two numbers in order", valid=False)
         name = shlex.quote(self._absolute(path))
-        lines = f"test -r {name} && cat -n {name} | sed -n '{max(1, first)},{max(1, last)}p'"
-        return self._try(f"if [ -d {name} ]; then ls -Ap {name}; else {lines}; fi", f"there is no file {path}")
+        answer = self._try(
+            f"if [ -d {name} ]; then ls -Ap {name}; exit; fi; [ -f {name} ] && [ -r {name} ] || exit 1; "
+            f"if [ -s {name} ] && ! LC_ALL=C grep -qI '' {name}; then echo 'this is no text'; exit 1; fi; "
+            f"cat -n {name} | sed -n '{first},{last}p;{last}q'",
+            f"there is no file {path} that can be read",
+        )
+        if first > 1 and not answer.text:
+            return Answer(f"{path} ends before line {first}", valid=False)
+        return Answer(answer.text or "(nothing)", answer.valid)
 
     def _search(self, pattern: str, path: str = ".") -> Answer:
-        name = shlex.quote(self._absolute(path))
-        command = f"grep -rnIE --exclude-dir=.git -e {shlex.quote(pattern)} {name} | cut -c1-300 | head -n {LISTED}"
-        answer = self._try(f"cd {self._repository.root} && ( set -o pipefail; {command} )", "nothing found")
-        return Answer(answer.text.replace(f"{self._repository.root}/", "").replace("./", ""), valid=True)
+        root, name, wanted = f"{self._repository.root}/", shlex.quote(self._absolute(path)), shlex.quote(pattern)
+        answer = self._try(
+            f"test -e {name} || exit 1; grep -E -e {wanted} /dev/null; [ $? -lt 2 ] || exit 1; "
+            f"grep -rHnIsE --exclude-dir=.git -e {wanted} {name} | cut -c1-{WIDTH} | head -n {LISTED}",
+            f"there is no {path}",
+        )
+        found = "\n".join(line.removeprefix(root) for line in answer.text.split("\n"))
+        return Answer(found or "nothing found", answer.valid)
 
     def _edit(self, path: str, old: str, new: str) -> Answer:
         before = self._sandbox.get(self._absolute(path), most=MOST_EDITED)
-        found = before.count(old.encode(errors="surrogatepass")) if old else 0
+        found = before.count(old.encode()) if old else 0
         if found != 1:
             return Answer(f"the old text stands {found} times in {path}, expected exactly once", valid=False)
-        self._write(path, before.replace(old.encode(), new.encode(errors="replace")), before)
+        try:
+            self._sandbox.overwrite(self._absolute(path), before.replace(old.encode(), new.encode()))
+        except OSError:  # No space, perhaps: what was there fits again.
+            self._sandbox.overwrite(self._absolute(path), before)
+            raise
+        self._past.append((path, before))
         return Answer(f"Edited {path}.")
 
     def _create(self, path: str, text: str) -> Answer:
         try:
-            self._sandbox.get(self._absolute(path), most=0)
-        except FileNotFoundError:
-            self._write(path, (text if text.endswith("\n") else text + "\n").encode(errors="replace"), None)
-            return Answer(f"Created {path}.")
-        except OSError:
-            pass
-        return Answer(f"{path} exists; change it with edit", valid=False)
+            self._sandbox.create(self._absolute(path), (text if text.endswith("\n") else text + "\n").encode())
+        except FileExistsError:
+            return Answer(f"something is at {path!r} already; change a file with edit", valid=False)
+        self._past.append((path, None))
+        return Answer(f"Created {path}.")
 
     def _tests(self, paths: str = "") -> Answer:
         return self._told(self._exec(self._repository.visible_tests(paths)))
@@ -92,21 +112,19 @@ class Workbench:
     def _undo(self) -> Answer:
         if not self._past:
             return Answer("there is nothing to take back", valid=False)
-        path, before = self._past.pop()
+        path, before = self._past[-1]
         if before is None:
-            return self._try(
-                f"rm -f {shlex.quote(self._absolute(path))}", f"there is no file {path}", f"Removed {path}."
-            )
-        self._sandbox.put({self._absolute(path): before})
-        return Answer(f"Took back the last edit of {path}.")
-
-    def _write(self, path: str, after: bytes, before: bytes | None) -> None:
-        self._sandbox.put({self._absolute(path): after})
-        self._past.append((path, before))
+            answer = self._try(f"rm -f {shlex.quote(self._absolute(path))}", "", f"Removed {path}.")
+        else:
+            self._sandbox.overwrite(self._absolute(path), before)
+            answer = Answer(f"Took back the last edit of {path}.")
+        if answer.valid:
+            self._past.pop()
+        return answer
 
     def _absolute(self, path: str) -> str:
         """Let a relative path begin at the repository, wherever the shell is."""
-        return path if path.startswith("/") else f"{self._repository.root}/{path}"
+        return posixpath.normpath(posixpath.join(self._repository.root, path))
 
     def _exec(self, command: str) -> Result:
         return self._sandbox.exec(self._repository.entered(command), timeout=self._seconds)
@@ -114,14 +132,16 @@ class Workbench:
     def _try(self, command: str, otherwise: str, done: str = "") -> Answer:
         result = self._exec(f"( {command} )")
         if result.exit_code:
-            return Answer(result.output.strip() or otherwise, valid=False)
-        return Answer(done or result.output or "(nothing)")
+            return Answer("\n".join([*self._mishaps(result), result.output.strip()]) or otherwise, valid=False)
+        return Answer(done or result.output)
 
     def _told(self, result: Result) -> Answer:
         """Say how a command ended, and what it wrote."""
+        return Answer("\n".join([f"Exit code: {result.exit_code}", *self._mishaps(result), result.output]).rstrip())
+
+    def _mishaps(self, result: Result) -> list[str]:
         notes = [f"It did not end within {self._seconds:g} s and was killed."] * result.timed_out
-        notes += ["The shell has ended; a new one was started."] * result.restarted
-        return Answer("\n".join([f"Exit code: {result.exit_code}", *notes, result.output]).rstrip())
+        return notes + ["The shell has ended; a new one was started."] * result.restarted
 
 
 def shorten(text: str, most: int) -> str:
