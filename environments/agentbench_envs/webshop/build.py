@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from agentbench.core.errors import RecordError
-from agentbench_envs.webshop.files import Files, is_sold, recorded_rng
+from agentbench_envs.webshop.files import Files, entry_of, is_sold, recorded_rng
 from agentbench_envs.webshop.generate import generate
-from agentbench_envs.webshop.goals import Kind, Wish, draw_ceiling, draw_price, goals_of, shuffled_order, wishes_of
+from agentbench_envs.webshop.goals import Kind, Wish, draw_ceiling, draw_price, goals_of, shuffled_order
 from agentbench_envs.webshop.postings import Postings, collect, merge
-from agentbench_envs.webshop.products import Product, document, product_of
+from agentbench_envs.webshop.products import Product, document
 from agentbench_envs.webshop.search import SearchIndex, damping
 from agentbench_envs.webshop.splits import SPLITS, split_of
 from agentbench_envs.webshop.stream import scan
@@ -120,8 +120,8 @@ def genuine(folder: Path, files: Files, goals: Kind, *, batch: int = BATCH) -> N
                 if is_sold(entry["asin"]):
                     found = database.execute("SELECT body FROM attributes WHERE asin = ?", [entry["asin"]]).fetchone()
                     said = json.loads(found[0]) if found else {}
-                    wishes = wishes_of(goals, said, human.get(entry["asin"], []))
-                    yield Row(product_of(entry, said), None, [{"wish": wish} for wish in wishes], end)
+                    product, wishes = entry_of(files, goals, entry, said, human.get(entry["asin"], []))
+                    yield Row(product, None, [{"wish": wish} for wish in wishes], end)
 
         _products(folder, database, rows, total=files.products.stat().st_size, batch=batch)
         _goals(folder, database, goals, recorded_rng(goals))

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -98,8 +98,28 @@ def read(files: Files, goals: Kind, limit: int | None) -> Iterator[Entry]:
     human = {} if files.human is None else json.loads(files.human.read_text(encoding="utf-8"))
     for asin, entry in entries.items():
         if is_sold(asin):
-            said = attributes.get(asin, {})
-            yield Entry(product_of(entry, said), wishes_of(goals, said, human.get(asin, [])))
+            yield entry_of(files, goals, entry, attributes.get(asin, {}), human.get(asin, []))
+
+
+def entry_of(
+    files: Files, goals: Kind, product: Mapping[str, Any], attributes: Mapping[str, Any], human: Sequence[Any]
+) -> Entry:
+    """Put together what the files say about a product.
+
+    Args:
+        files: Where it was read.
+        goals: Which wishes.
+        product: Its entry in the product file.
+        attributes: Its entry in the file of attributes, empty if it has none.
+        human: Its entry in the file of human goals, empty if it has none.
+
+    Raises:
+        UsageError: A wish names no attributes, by which goals are weighed.
+    """
+    wishes = wishes_of(goals, attributes, human)
+    if not all(wish.attributes for wish in wishes):
+        raise UsageError(f"{files.attributes}: {product['asin']} has an instruction, but no instruction_attributes")
+    return Entry(product_of(product, attributes), wishes)
 
 
 def is_sold(asin: str) -> bool:

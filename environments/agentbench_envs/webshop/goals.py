@@ -44,7 +44,7 @@ def wishes_of(kind: Kind, attributes: Mapping[str, Any], human: Sequence[Mapping
                 for each in human]  # fmt: skip
         return [wish for wish in said if wish.attributes]
     instruction = attributes.get("instruction")
-    return [] if instruction is None else [Wish(instruction, attributes["instruction_attributes"], None)]
+    return [] if instruction is None else [Wish(instruction, attributes.get("instruction_attributes") or [], None)]
 
 
 def draw_price(product: Product, rng: random.Random) -> float:

@@ -186,6 +186,22 @@ def test_entries_in_another_format_are_refused_in_one_line(tmp_path: Path) -> No
         load(tmp_path)
 
 
+@pytest.mark.parametrize("without", [{}, {"instruction_attributes": []}, {"instruction_attributes": None}])
+def test_a_wish_without_attributes_is_refused_by_name(
+    shop_files: Path, tmp_path: Path, without: dict[str, Any]
+) -> None:
+    said = json.loads((shop_files / "items_ins_v2.json").read_text())
+    asin = next(asin for asin, entry in said.items() if entry.get("instruction") is not None)
+    said[asin] = {name: said[asin][name] for name in ("instruction", "attributes")} | without
+    (tmp_path / "items_ins_v2.json").write_text(json.dumps(said))
+    shutil.copy(shop_files / "items_shuffle.json", tmp_path)
+    refusal = rf"items_ins_v2\.json: {asin} has an instruction, but no"
+    with pytest.raises(UsageError, match=refusal):
+        load(tmp_path)
+    with pytest.raises(UsageError, match=refusal):
+        load_store(find_files(tmp_path, "synthetic"), "synthetic", tmp_path / "cache")
+
+
 def test_the_same_files_elsewhere_are_the_same_panel(shop_files: Path, tmp_path: Path) -> None:
     shutil.copytree(shop_files, tmp_path / "copy")
 
