@@ -2,7 +2,7 @@
 
 A page knows what it shows; `text` and `rich` write that as the original's two text observations, and a site can write
 the same data as HTML. The original's observations are what BeautifulSoup finds in its templates, so a few things follow
-from HTML: a text of nothing but blanks is shown as such unless it holds a line break, and an empty one is not there.
+from HTML: a text of nothing but blanks is one blank, or not there if it holds a line break, as an empty one is not.
 """
 
 import json
@@ -145,12 +145,12 @@ Page = IndexPage | ResultsPage | ItemPage | SectionPage | DonePage
 
 def visible(page: Page) -> list[Node]:
     """Return the pieces of a page that a reader of its HTML finds."""
-    return [node for node in page.nodes() if node.text and not _between_tags(node.text)]
+    return [node for node in page.nodes() if node.text and not ("\n" in node.text and _blank(node.text))]
 
 
-def _between_tags(words: str) -> bool:
-    """Tell whether a text looks like the blanks between two tags."""
-    return "\n" in words and not words.strip(" \n\t\f\r")
+def _blank(words: str) -> bool:
+    """Tell whether a text is nothing but blanks, as there are between two tags."""
+    return not words.strip(" \n\t\f\r")
 
 
 def text(nodes: Sequence[Node]) -> str:
@@ -172,7 +172,7 @@ def rich(nodes: Sequence[Node], url: str, visited: frozenset[str]) -> str:
     """
     clicked, lines = [], []
     for node in nodes:
-        shown = node.text
+        shown = " " if _blank(node.text) else node.text
         if node.role == "button":
             shown = f"[button] {shown} [button_]"
         elif node.role == "option" and f'"{shown}"' in url:

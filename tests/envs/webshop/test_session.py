@@ -134,6 +134,12 @@ def test_blank_texts_are_shown_as_html_would_show_them() -> None:
     assert visit(session, "click[< prev]", "click[features]").observation.endswith("< Prev [SEP] ")
 
 
+def test_several_blanks_are_one_in_a_rich_page_too() -> None:
+    session = Session(shop(product("B001", BulletPoints=["  ", "\t", "a  b", "\u00a0 "])), 0, "text_rich")
+    visit(session, "search[lamp]", "click[b001]", "click[features]")
+    assert session.observation.endswith("< Prev [button_]\n \n \n a  b\n \u00a0 \n")
+
+
 def test_words_of_a_search_can_be_mistaken_for_a_page() -> None:
     session = Session(shop(*(product(f"B{n:03}") for n in range(15))), 0)
     visit(session, "search[lamp search_results]", "click[next >]", "click[b010]")
