@@ -4,15 +4,17 @@ What fits into memory is read anew each time (a thousand products take a fractio
 streamed once into a store on disk (`store`), from which products are fetched one by one.
 """
 
+import functools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from agentbench.core.errors import UsageError
 from agentbench_envs.webshop.files import Entry, find_files, read, recorded_rng
 from agentbench_envs.webshop.goals import Kind, draw_ceiling, draw_price, goals_of, shuffled_order, weigh
-from agentbench_envs.webshop.products import document
+from agentbench_envs.webshop.products import Goal, document
 from agentbench_envs.webshop.search import SearchIndex
 from agentbench_envs.webshop.stock import Catalogue
 from agentbench_envs.webshop.store import load_store
@@ -42,11 +44,22 @@ def load(
     if files.products.stat().st_size > LARGE and limit is None:
         return load_store(files, goals, cache)
     try:
-        return stock(list(read(files, goals, limit)), goals, recorded_rng(goals))
+        loaded = stock(list(read(files, goals, limit)), goals, recorded_rng(goals))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(
             f"{files.products} and {files.attributes} are not in WebShop's format: {type(error).__name__}: {error}"
         ) from error
+    if goals == "human":
+        return loaded
+    return replace(loaded, more_goals=functools.cache(lambda: _human(files.products, limit)))
+
+
+def _human(products: Path, limit: int | None) -> Sequence[Goal]:
+    """Return the goals of people for the same products, none where there is no file of them."""
+    try:
+        return load(products, goals="human", limit=limit).goals
+    except UsageError:
+        return ()
 
 
 def stock(entries: Iterable[Entry], kind: Kind, rng: random.Random) -> Catalogue:

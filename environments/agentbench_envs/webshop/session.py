@@ -7,7 +7,7 @@ its address, in which the words of a search can be mistaken for a page.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
 from agentbench.core.errors import UsageError
@@ -237,7 +237,14 @@ def parse(action: str) -> Command:
 
 
 def _name(catalogue: Catalogue, goal: Goal | Mapping[str, Any] | int) -> str:
-    """Return a goal's number in the catalogue, as the original names its sessions."""
+    """Return a goal's number among the catalogue's, or among people's beside them: the original's name of a session."""
     if isinstance(goal, int):
         return str(goal)
-    return str(next((number for number, known in enumerate(catalogue.goals) if known is goal or known == goal), "goal"))
+    number = _number(catalogue.goals, goal)
+    if number is None:
+        number = _number(catalogue.more_goals(), goal)
+    return "goal" if number is None else str(number)
+
+
+def _number(goals: Sequence[Goal], goal: Goal | Mapping[str, Any]) -> int | None:
+    return next((number for number, known in enumerate(goals) if known == goal), None)

@@ -36,6 +36,8 @@ class Catalogue:
     goals: Sequence[Goal]
     index: SearchIndex
     nouns: Tagger = every_word
+    more_goals: Callable[[], Sequence[Goal]] = tuple
+    """Reads the goals of people that lie beside these; a visit with one of them has its number."""
 
     def search(self, words: str, k: int = 50) -> list[Product]:
         """Return up to k products for a search, best first."""

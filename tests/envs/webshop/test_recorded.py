@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from agentbench_envs.webshop import reward
+from agentbench_envs.webshop.catalogue import load
 from agentbench_envs.webshop.goals import Kind
 from agentbench_envs.webshop.session import Session
 
@@ -50,6 +51,13 @@ def test_recorded_sessions_replay_exactly(golden: Path, shop_files: Path) -> Non
             assert session.purchase.options == bought["options"]
             assert list(session.catalogue.nouns(session.purchase.product["Title"])) == bought["purchased_nouns"]
     assert steps > 300
+
+
+def test_a_goal_of_people_names_its_session_beside_synthetic_goals(golden: Path, shop_files: Path) -> None:
+    goals = read(golden, "webshop_catalogue200.json.gz")["human"]["goals"]
+    shop = load(shop_files)
+    assert [Session(shop, goal).session_id for goal in goals] == [str(number) for number in range(len(goals))]
+    assert Session(shop, {**goals[0], "asin": "none"}).session_id == "goal"
 
 
 def test_recorded_rewards_come_out_again(golden: Path) -> None:
