@@ -1,5 +1,8 @@
 """What the environment adds to the shop: tasks, protocols, terms, an oracle."""
 
+import math
+import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +88,28 @@ def test_the_oracle_searches_by_what_the_shopper_was_told(env: WebShopEnv) -> No
         goal = env.session.goal
         told = " ".join([*goal["attributes"], goal["query"], *_values(goal)])
         assert set(words.split()) <= set(told.split())
+
+
+def bounds() -> dict[str, float]:
+    """Return the card's bound on the success of random play, by variant; of shops that fit into memory."""
+    card = files("agentbench_envs.webshop").joinpath("README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*/1000, [0-9.]+ \| ([0-9.]+) \|$", card, re.MULTILINE)
+    return {variant: float(bound) for variant, bound in rows if variant in VARIANTS}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_random_play_stays_under_the_cards_bound(variant: str, scale: float) -> None:
+    bound, tasks = bounds()[variant], round(60 * scale)
+    resolved = resolve(f"webshop/{variant}", split="test")
+    env, won = resolved.make(), 0
+    for seed in range(tasks):
+        env.reset(seed=seed)
+        for _ in range(resolved.max_turns):
+            step = env.step(env.random_action())
+            if step.terminated:
+                won += step.info["success"]
+                break
+    assert won <= bound * tasks + 3 * math.sqrt(bound * (1 - bound) * tasks)
 
 
 def test_protocols_pay_differently_for_the_same_purchase() -> None:

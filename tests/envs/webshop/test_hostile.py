@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote, urlsplit
@@ -27,6 +27,10 @@ NATIVE = (
 PLAIN = 0.1
 """Share of plain random actions in between, so that every page is attacked."""
 KINDS = {"index", "search_results", "item_page", "item_sub_page", "done"}
+
+
+Record = Callable[[str, object], None]
+"""Writes a number beside a test's outcome."""
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +59,9 @@ def play(env: WebShopEnv, seed: int) -> list[Step]:
     return [env.step(action) for action in env.oracle()]
 
 
-def test_the_text_face_bears_everything(plain: WebShopEnv, scale: float) -> None:
+def test_the_text_face_bears_everything(plain: WebShopEnv, scale: float, record_property: Record) -> None:
     wanted = max(10_000, round(500 * scale))
+    record_property("actions", wanted)
     for number, mode in enumerate(("text", "text_rich")):
         attacked, beside = (cast(WebShopEnv, resolve("webshop", mode=mode).make()) for _ in range(2))
         beside.reset(seed=1)
@@ -171,7 +176,7 @@ def test_the_site_s_wire_bears_everything(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["browser", "browser-native"])
-def test_the_browser_bears_everything(variant: str, scale: float) -> None:
+def test_the_browser_bears_everything(variant: str, scale: float, record_property: Record) -> None:
     attacked, beside = (cast(WebShopBrowserEnv, resolve(f"webshop/{variant}").make()) for _ in range(2))
     beside.reset(seed=1)
     beside.step("search[lamp]" if variant == "browser" else "type[Search the shop][lamp]")
@@ -179,7 +184,9 @@ def test_the_browser_bears_everything(variant: str, scale: float) -> None:
     before = beside._open_page.evaluate(shown)
     others = [beside._prefix + "0", f"/../{beside._prefix.split('/')[-2]}/0", f"../{beside._prefix.split('/')[-2]}/1"]
     shapes = SHAPES if variant == "browser" else NATIVE
-    count = round(500 * scale) if scale > 1 else 100  # A step in a browser takes a tenth of a second or more.
+    # A step in a browser takes a tenth of a second or more; a soak's actions are shared by the two kinds of them.
+    count = round(250 * scale) if scale > 1 else 100
+    record_property("actions", count)
     try:
         attacked.reset(seed=0)
         with no_file_is_reached():

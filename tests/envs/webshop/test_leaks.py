@@ -25,6 +25,9 @@ from tests.cli.command import start
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
+Record = Callable[[str, object], None]
+"""Writes a number beside a test's outcome."""
+
 LISTENS = "0A"
 """How the system's table of connections writes that state."""
 
@@ -87,7 +90,7 @@ def waits_for(holds: Callable[[], bool], seconds: float = 60) -> bool:
     return holds()
 
 
-def test_nothing_stays_after_many_episodes(scratch: Path, scale: float) -> None:
+def test_nothing_stays_after_many_episodes(scratch: Path, scale: float, record_property: Record) -> None:
     resolved = resolve("webshop/browser")
     setting = Setting(resolved, Limits(resolved.max_turns))
     held: list[int] = []
@@ -110,6 +113,7 @@ def test_nothing_stays_after_many_episodes(scratch: Path, scale: float) -> None:
     before = remains()
     held.clear()
     count = round(10 * scale)
+    record_property("episodes", count)
     assert asyncio.run(episodes(count)) == count
     assert waits_for(lambda: remains() == before), (remains(), before)
     assert list(scratch.iterdir()) == []
@@ -119,10 +123,12 @@ def test_nothing_stays_after_many_episodes(scratch: Path, scale: float) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_nothing_stays_whenever_an_evaluation_is_stopped(
-    tmp_path: Path, scratch: Path, number: signal.Signals, code: int, scale: float
+    tmp_path: Path, scratch: Path, number: signal.Signals, code: int, scale: float, record_property: Record
 ) -> None:
     # Driver, browser, context and page are started one by one; then episodes run.
-    for moment in (*(0.3 * step for step in range(max(2, round(scale)))), None):
+    moments = (*(0.3 * step for step in range(max(2, round(scale)))), None)
+    record_property("stops", len(moments))
+    for moment in moments:
         stop(tmp_path / str(moment), scratch, number, code, moment)
 
 

@@ -146,7 +146,7 @@ def test_lengths_are_kept_with_four_bits() -> None:
 
 
 def takes_linear_time(work: Callable[[list[str]], object], words: list[str]) -> bool:
-    """Tell whether an eighth of the words takes nearer to 1/8 of the time than to 1/64; a busy machine may try again."""
+    """Tell whether an eighth of the words takes nearer to 1/8 than to 1/64 of the time; a busy machine tries again."""
 
     def seconds(words: list[str]) -> float:
         begin = time.process_time()
