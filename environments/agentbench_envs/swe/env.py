@@ -13,7 +13,7 @@ from agentbench.core.env import Env, Step
 from agentbench.core.errors import UsageError
 from agentbench.sandbox.base import Sandbox
 from agentbench_envs.swe.actions import Answer, Workbench
-from agentbench_envs.swe.grade import NOTHING, Grade, grade
+from agentbench_envs.swe.grade import NOTHING, Grade, grade, with_cut_ids
 from agentbench_envs.swe.issues import HINTS, Hints, write_issue
 from agentbench_envs.swe.places import KINDS, Kind, Stock
 from agentbench_envs.swe.repository import Repository
@@ -165,7 +165,8 @@ class SweEnv(Env):
             report = repository.test(self._test_seconds)
         if report.doubt:
             return NOTHING, report.doubt
-        return grade(report.status, instance.fail_to_pass, instance.pass_to_pass), ""
+        status = with_cut_ids(report.status) if instance.image else report.status
+        return grade(status, instance.fail_to_pass, instance.pass_to_pass), ""
 
     def _weigh(self, terms: Mapping[str, float]) -> float:
         return float(sum(self._weights.get(name, 0.0) * value for name, value in terms.items()))

@@ -4,7 +4,7 @@
 
     ours        `bug_patch` breaks the tree of `sdist`; `patch` repairs it. Made by `build`, and what the package ships
     SWE-bench   `image` holds the repository at `base_commit`; `test_patch` brings the tests, `patch` is the repair
-    SWE-Gym     the same, with images of its own
+    SWE-Gym     the same, with images of another name
     SWE-smith   `image_name` holds the working repository, and **`patch` is the bug**: its reverse is the repair
 
 Sources: SWE-bench (arXiv 2310.06770), SWE-Gym (arXiv 2412.21139), SWE-smith (arXiv 2504.21798).
@@ -19,12 +19,14 @@ import os
 import re
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from agentbench.core.errors import PrerequisiteError, RecordError, UsageError
+from agentbench.core.errors import IntegrityError, PrerequisiteError, RecordError, UsageError
+from agentbench.core.reading import Shape, check_of, parse_json, unpack
 from agentbench.core.records import digest
 
 HERE: Final = Path(__file__).parent
@@ -41,6 +43,28 @@ _SALT: Final = 30
 
 Tree = Mapping[str, bytes]
 """A repository: content by path."""
+
+_TEXTS: Final = (
+    *("repo", "patch", "bug_patch", "test_patch", "sdist", "problem_statement", "strategy", "function"),
+    *("image", "docker_image", "image_name"),
+)
+_OPTIONAL: Final = {
+    **dict.fromkeys(_TEXTS, check_of(str | None)),
+    **dict.fromkeys(("FAIL_TO_PASS", "PASS_TO_PASS"), check_of(list[str] | str | None)),
+    "failures": check_of(dict[str, str] | None),
+    "requires": check_of(list[str] | None),
+}
+_ROW: Final = Shape({"instance_id": check_of(str), **_OPTIONAL}, optional=_OPTIONAL)
+"""A task in any of the lists; what it says beside these is not read."""
+
+_SWE_GYM: Final = frozenset(
+    {
+        *("Project-MONAI/MONAI", "bokeh/bokeh", "conan-io/conan", "dask/dask", "facebookresearch/hydra"),
+        *("getmoto/moto", "iterative/dvc", "modin-project/modin", "pandas-dev/pandas", "pydantic/pydantic"),
+        "python/mypy",
+    }
+)
+"""The repositories of SWE-Gym, by which its rows can be told from SWE-bench's: their fields are the same."""
 
 _NOT_SOURCE = re.compile(r"(^|/)(\.git|__pycache__)(/|$)|\.py[co]$")
 """What is left out of a tree; `.egg-info` stays, for it is how an uninstalled package knows its version."""
@@ -250,42 +274,44 @@ def _bundled(name: str) -> Tree:
 def _rows(path: Path) -> list[Any]:
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        text = (unpack(data) if data[:2] == b"\x1f\x8b" else data).decode()
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = parse_json(f"{path} is no JSON", text)
+    except IntegrityError:
         return _lines(path, text)
-    return value if isinstance(value, list) else value.get("instances", [value]) if isinstance(value, dict) else []
+    rows = value.get("instances", [value]) if isinstance(value, dict) else value
+    return rows if isinstance(rows, list) else []
 
 
 def _lines(path: Path, text: str) -> list[Any]:
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
-            rows += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
-            raise UsageError(f"{path}, line {number} is no JSON: {error}") from error
+            rows += [parse_json(f"{path}, line {number} is no JSON", line)] if line.strip() else []
+        except IntegrityError as error:
+            raise UsageError(str(error)) from error
     return rows
 
 
 def _instance(row: Any, place: str) -> Instance:
-    if not isinstance(row, dict) or not isinstance(row.get("instance_id"), str):
-        raise UsageError(f"{place}: found no instance_id; expected a task of ours, SWE-bench, SWE-Gym or SWE-smith")
-    own = {name: str(row[name]) for name in ("problem_statement", "strategy", "function", "sdist") if row.get(name)}
-    patches = {name: str(row.get(name) or "") for name in ("patch", "bug_patch", "test_patch")}
-    image = str(row.get("image") or row.get("docker_image") or row.get("image_name") or "")
+    misfit = _ROW.misfit(row)
+    if misfit:
+        raise UsageError(f"{place} {misfit}; expected a task of ours, SWE-bench, SWE-Gym or SWE-smith")
+    own = {name: row[name] for name in ("problem_statement", "strategy", "function", "sdist") if row.get(name)}
+    patches = {name: row.get(name) or "" for name in ("patch", "bug_patch", "test_patch")}
+    image = row.get("image") or row.get("docker_image") or row.get("image_name")
     if "image_name" in row and not patches["bug_patch"]:
         patches["bug_patch"], patches["patch"] = patches["patch"], ""
     instance = Instance(
         row["instance_id"],
-        str(row.get("repo") or row["instance_id"].rpartition(".")[0]),
+        row.get("repo") or row["instance_id"].rpartition(".")[0],
         _tests(row, "FAIL_TO_PASS", place),
         _tests(row, "PASS_TO_PASS", place),
-        image=image or ("" if "sdist" in own else _swe_bench_image(row)),
-        failures={str(test): str(message) for test, message in (row.get("failures") or {}).items()},
-        requires=tuple(map(str, row.get("requires") or ())),
+        image=image or ("" if "sdist" in own else _published_image(row)),
+        failures=row.get("failures") or {},
+        requires=tuple(row.get("requires") or ()),
         **patches,
         **own,
     )
@@ -298,14 +324,15 @@ def _tests(row: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
     """Read a list of tests; SWE-bench writes it as JSON within JSON."""
     value = row.get(key) or []
     try:
-        value = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+        value = parse_json(key, value) if isinstance(value, str) else value
+    except IntegrityError:
         value = None
-    if not isinstance(value, list):
+    if not check_of(list[str])(value):
         raise UsageError(f"{place}: {key} is no list of tests")
-    return tuple(map(str, value))
+    return tuple(value)
 
 
-def _swe_bench_image(row: Mapping[str, Any]) -> str:
-    """Name the image that SWE-bench publishes for a task; its registry's names hold no double underscore."""
-    return f"swebench/sweb.eval.x86_64.{row['instance_id'].lower().replace('__', '_1776_')}:latest"
+def _published_image(row: Mapping[str, Any]) -> str:
+    """Name the image that is published for a task of SWE-Gym or SWE-bench; no such name holds a double underscore."""
+    whose, blank = ("xingyaoww", "_s_") if row.get("repo") in _SWE_GYM else ("swebench", "_1776_")
+    return f"{whose}/sweb.eval.x86_64.{row['instance_id'].lower().replace('__', blank)}:latest"

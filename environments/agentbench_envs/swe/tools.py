@@ -28,12 +28,22 @@ TOOLS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]]] = {
 }
 """By name: the parameters that are needed, those that may be given, and what it does."""
 
-_CALL = re.compile(r"<function=([^<>\s]*)>(.*?)</function>", re.DOTALL)
-_PARAMETER = re.compile(
-    r"<parameter=([^<>\s]*)>(.*?)</parameter>(?=\s*(?:<parameter=[^<>\s]*>|\Z))",
-    re.DOTALL,
+
+class Frame(NamedTuple):
+    """What stands before and after a piece of a reply."""
+
+    opening: re.Pattern[str]
+    """Its one group is the name of the piece."""
+    closing: re.Pattern[str]
+
+
+_CALL: Final = Frame(re.compile(r"<function=([^<>\s]*)>"), re.compile(r"</function>"))
+_PARAMETER: Final = Frame(
+    re.compile(r"<parameter=([^<>\s]*)>"), re.compile(r"</parameter>(?=\s*(?:<parameter=[^<>\s]*>|\Z))")
 )
-_BLOCK = re.compile(r"^```(?:bash|sh|shell)[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = Frame(
+    re.compile(r"^```(bash|sh|shell)[ \t]*\n", re.MULTILINE), re.compile(r"^```[ \t]*$", re.MULTILINE)
+)
 
 
 class Call(NamedTuple):
@@ -54,15 +64,15 @@ def parse(reply: str) -> Call:
         MalformedError: There is none, there are several, or it cannot be understood.
     """
     reply = reply.encode(errors="replace").decode()
-    calls = _CALL.findall(reply)
-    blocks = [] if calls else _BLOCK.findall(reply)
+    calls = _pieces(reply, _CALL)
+    blocks = [] if calls else _pieces(reply, _BLOCK)
     if len(calls) + len(blocks) != 1:
         found = len(calls) + len(blocks)
         raise MalformedError(
             f"found {found or 'no'} actions, expected exactly one ```bash block or <function=...> call"
         )
     if blocks:
-        command = blocks[0].strip()
+        command = blocks[0][1].strip()
         return Call("submit", {}) if command == "submit" else _checked("bash", {"command": command})
     name, inside = calls[0]
     return _checked(name, _arguments(inside))
@@ -74,8 +84,18 @@ def write(tool: str, **arguments: str) -> str:
     return f"<function={tool}>\n{inside}</function>"
 
 
+def _pieces(text: str, frame: Frame) -> list[tuple[str, str]]:
+    """Return name and content of each piece, in linear time: an opening that nothing closes ends the search."""
+    found = []
+    opening = frame.opening.search(text)
+    while opening and (closing := frame.closing.search(text, opening.end())):
+        found.append((opening[1], text[opening.end() : closing.start()]))
+        opening = frame.opening.search(text, closing.end())
+    return found
+
+
 def _arguments(inside: str) -> dict[str, str]:
-    found = _PARAMETER.findall(inside.strip())
+    found = _pieces(inside.strip(), _PARAMETER)
     names = [name for name, _ in found]
     if len(set(names)) < len(names):
         raise MalformedError("a parameter was given twice")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentbench_envs.swe.grade import Canaries, grade, parse_log, read_report
+from agentbench_envs.swe.grade import Canaries, grade, parse_log, read_report, with_cut_ids
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +42,28 @@ def test_recorded_cases_are_graded_as_swe_bench_grades_them(recorded: Any) -> No
 def test_recorded_logs_are_read_as_swe_bench_reads_them(recorded: Any) -> None:
     for case in recorded["parse_log_pytest"]:
         assert parse_log(case["log"]) == case["status_map"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "found"),
+    [
+        (["PASSED"], "full"),
+        (["PASSED", "XFAIL"], "full"),
+        (["PASSED", "FAILED"], "no"),
+        (["ERROR", "PASSED"], "no"),
+        (["SKIPPED", "PASSED"], "no"),
+        ([], "no"),
+    ],
+)
+def test_an_id_that_was_cut_at_a_blank_stands_for_the_worst_of_its_tests(outcomes: list[str], found: str) -> None:
+    status = {f"t.py::e[a {number}]": outcome for number, outcome in enumerate(outcomes)} | {"t.py::e[b]": "PASSED"}
+    assert grade(status, ["t.py::e[a"], []).resolved == "no"
+    assert grade(with_cut_ids(status), ["t.py::e[a"], ["t.py::e[b]", *status]).resolved == found
+
+
+def test_outcomes_by_cut_ids_are_those_of_a_log(recorded: Any) -> None:
+    for case in recorded["parse_log_pytest"]:
+        assert with_cut_ids(case["status_map"]) == case["status_map"]
 
 
 def test_an_untouched_repository_earns_nothing() -> None:

@@ -1,6 +1,9 @@
 import io
+import itertools
 import json
 import tarfile
+from contextlib import suppress
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -47,6 +50,13 @@ def test_swe_bench_writes_lists_as_text_and_names_its_image_by_rule(tmp_path: Pa
     assert write_issue(instance, {}, "none") == "P"
 
 
+def test_a_row_of_swe_gym_names_the_image_of_swe_gym(tmp_path: Path) -> None:
+    row = ROW | {"instance_id": "Project-MONAI__MONAI-1", "repo": "Project-MONAI/MONAI", "patch": DIFF}
+    (instance,) = load(write(tmp_path, row))
+    assert instance.image == "xingyaoww/sweb.eval.x86_64.project-monai_s_monai-1:latest"
+    assert load(write(tmp_path, row | {"image": "mine"}))[0].image == "mine"
+
+
 def test_the_patch_of_swe_smith_is_the_bug(tmp_path: Path) -> None:
     row = ROW | {"patch": DIFF, "image_name": "jyangballin/swesmith.x86_64.o_1776_r.c", "PASS_TO_PASS": ["t.py::b"]}
     (instance,) = load(write(tmp_path, row))
@@ -67,7 +77,12 @@ def test_what_is_saved_is_read(tmp_path: Path, name: str) -> None:
     [
         ("", "holds no tasks"),
         ("{", "line 1 is no JSON"),
-        ("[7]", "task 0: found no instance_id"),
+        ("[7]", "task 0 is no JSON object; expected a task of"),
+        ('[{"instance_id": 7}]', "task 0 has no instance_id"),
+        ('{"instance_id": "a", "failures": [1]}', "task 0 has no failures that could be true"),
+        ('{"instance_id": "a", "requires": 3}', "task 0 has no requires that could be true"),
+        ('{"instances": 5}', "holds no tasks"),
+        ("[" * 100_000, "line 1 is no JSON"),
         ('{"instance_id": "a"}', "expected FAIL_TO_PASS and a patch"),
         ('{"instance_id": "a", "FAIL_TO_PASS": "x"}', "no list of tests"),
     ],
@@ -77,6 +92,29 @@ def test_a_file_without_tasks_is_refused_in_a_line(tmp_path: Path, text: str, re
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=reason):
         load(path)
+
+
+def test_any_value_in_any_place_is_read_or_refused_in_a_line(tmp_path: Path) -> None:
+    row = ROW | shipped()[0].to_json() | {"patch": DIFF, "test_patch": DIFF, "problem_statement": "P", "image": "i"}
+    row |= {"failures": {"t.py::a": "m"}, "requires": ["six==1.17.0"], "docker_image": "i", "image_name": "i"}
+    nested = json.loads("[" * 900 + "]" * 900)
+    for key, value in itertools.product(
+        row, (None, 5, 1.5, True, "x", "[" * 10**5, [], {}, [5], [[]], {"a": 5}, nested)
+    ):
+        for place in (row | {key: value}, [value], {"instances": value}):
+            path = tmp_path / "tasks.json"
+            path.write_text(json.dumps(place), encoding="utf-8")
+            with suppress(UsageError):
+                assert all(Instance(**asdict(each)).content for each in load(path))
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "tasks.jsonl.gz", shipped()[:9])
+    whole = (tmp_path / "tasks.jsonl.gz").read_bytes()
+    for damaged in (whole[:-9], whole[:10], whole[:99] + b"\0" * 99 + whole[198:]):
+        (tmp_path / "tasks.jsonl.gz").write_bytes(damaged)
+        with pytest.raises(UsageError, match="cannot be read"):
+            load(tmp_path / "tasks.jsonl.gz")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
+from contextlib import suppress
+
 import pytest
 from agentbench_envs.swe.actions import shorten
 from agentbench_envs.swe.tools import Call, MalformedError, parse, write
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.envs.webshop.test_search import takes_linear_time
 
 words = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0<>"), min_size=1, max_size=50)
 
@@ -44,6 +48,28 @@ def test_ways_to_submit(reply: str) -> None:
 def test_what_is_malformed_is_explained(reply: str, reason: str) -> None:
     with pytest.raises(MalformedError, match=reason):
         parse(reply)
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        ("", "```bash\n"),
+        ("", "```bash\n```x\n"),
+        ("", "<function=a>"),
+        ("", "<function="),
+        ("<function=view>", "<parameter=a>"),
+        ("<function=view>", "<parameter=a></parameter>x"),
+        ("<function=view>", "<parameter=a></parameter> "),
+        ("<function=view><parameter=path></parameter>", " "),
+    ],
+)
+@pytest.mark.parametrize("end", ["", "</function>"])
+def test_no_reply_takes_more_than_linear_time_to_read(start: str, piece: str, end: str) -> None:
+    def read(pieces: list[str]) -> None:
+        with suppress(MalformedError):
+            parse(start + "".join(pieces) + end)
+
+    assert takes_linear_time(read, [piece] * 8000)
 
 
 @given(words, words, words)
