@@ -18,18 +18,16 @@ Without one, episodes of the same task are compared with each other:
 
 Everything here is a constant to the optimiser: no gradient flows. Axes: b a row, t a position, k a turn, n a step.
 Masks are 1 on sampled tokens (or played turns) and 0 elsewhere; outputs are exactly 0 there, whatever the inputs hold.
+Numpy arrays and nested lists are taken in place of tensors, see `arrays.takes_arrays`.
 """
 
-from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from agentbench.train.arrays import Labels, label_list, number_labels, takes_arrays
 from agentbench.train.ratios import require_one_of, require_same_shape, turn_ends, turns_on
-
-Labels = Sequence[Hashable] | Tensor
-"""One label per element; equal labels belong together, in any order."""
 
 Scale = Literal["std", "none"]
 
@@ -61,9 +59,10 @@ class _Actions(NamedTuple):
             return next_bn
         index_n = torch.arange(x_bn.shape[1], device=x_bn.device)
         is_last_bn = index_n == self.present_bn.sum(1, keepdim=True) - 1
-        return torch.where(is_last_bn, last_b.to(x_bn)[:, None], next_bn)
+        return torch.where(is_last_bn, last_b.to(x_bn).reshape(-1, 1), next_bn)
 
 
+@takes_arrays
 @torch.no_grad()
 def gae(
     rewards_bt: Tensor,
@@ -85,8 +84,8 @@ def gae(
         mask_bt: 1 on sampled tokens, [b, t].
         gamma: Discount per sampled token, 0 to 1.
         lam: GAE's lambda, 0 to 1; one number, or one per row [b] (see `length_adaptive_lambda`).
-        last_values_b: Value of what follows the last sampled token, [b]: the bootstrap of an episode that was cut off.
-            None where every row ended.
+        last_values_b: Value of what follows the last sampled token, [b] or one number for all: the bootstrap of an
+            episode that was cut off. None where every row ended.
 
     Returns:
         Advantages and returns, [b, t], not whitened.
@@ -104,6 +103,7 @@ def gae(
     return Estimate(actions.put(advantages_bn, values_bt), actions.put(advantages_bn + values_bn, values_bt))
 
 
+@takes_arrays
 def turn_gae(
     rewards_bk: Tensor,
     values_bk: Tensor,
@@ -130,6 +130,7 @@ def turn_gae(
     return gae(rewards_bk, values_bk, turn_mask_bk, gamma=gamma, lam=lam, last_values_b=last_values_b)
 
 
+@takes_arrays
 @torch.no_grad()
 def bilevel_gae(
     rewards_bt: Tensor,
@@ -180,6 +181,7 @@ def bilevel_gae(
     return Estimate(actions.put(advantages_bn, values_bt), actions.put(advantages_bn + values_bn, values_bt))
 
 
+@takes_arrays
 def returns_to_go(rewards_bt: Tensor, mask_bt: Tensor, *, gamma: float) -> Tensor:
     """Return the discounted sum of the rewards from each sampled token on, [b, t]; observations cost no discount.
 
@@ -188,6 +190,7 @@ def returns_to_go(rewards_bt: Tensor, mask_bt: Tensor, *, gamma: float) -> Tenso
     return gae(rewards_bt, torch.zeros_like(rewards_bt), mask_bt, gamma=gamma, lam=1.0).returns
 
 
+@takes_arrays
 def reinforce_plus_plus(rewards_bt: Tensor, mask_bt: Tensor, *, gamma: float) -> Tensor:
     """Return REINFORCE++ advantages: discounted returns, whitened over the sampled tokens of the batch.
 
@@ -204,6 +207,7 @@ def reinforce_plus_plus(rewards_bt: Tensor, mask_bt: Tensor, *, gamma: float) ->
     return whiten(returns_to_go(rewards_bt, mask_bt, gamma=gamma), mask_bt)
 
 
+@takes_arrays
 @torch.no_grad()
 def group_normalise(scores_b: Tensor, group_b: Labels, *, scale: Scale, eps: float = 1e-6) -> Tensor:
     """Compare each score with its group: (s - mean) / (std + eps), or s - mean (arXiv:2402.03300; arXiv:2503.20783).
@@ -224,6 +228,7 @@ def group_normalise(scores_b: Tensor, group_b: Labels, *, scale: Scale, eps: flo
     return _normalise(scores_b, group_b, scale, eps, alone=scores_b / (1.0 + eps) if scale == "std" else scores_b)
 
 
+@takes_arrays
 @torch.no_grad()
 def leave_one_out(scores_b: Tensor, group_b: Labels) -> Tensor:
     """Compare each score with the mean of the others of its group (RLOO, arXiv:2402.14740).
@@ -239,6 +244,7 @@ def leave_one_out(scores_b: Tensor, group_b: Labels) -> Tensor:
     return advantages_b
 
 
+@takes_arrays
 @torch.no_grad()
 def gigpo(
     step_returns_n: Tensor,
@@ -277,18 +283,18 @@ def gigpo(
         ValueError: Not one label per step, or an unknown scale or vote.
     """
     require_one_of("vote", vote, ("step", "episode"))
-    tasks, owners, anchors = (_labels(labels_n, len(scores_n)) for labels_n in (group_n, episode_n, anchor_n))
+    tasks, owners, anchors = (label_list(labels_n, len(scores_n)) for labels_n in (group_n, episode_n, anchor_n))
     states = list(zip(tasks, anchors, strict=True))
     step_advantages_n = _normalise(step_returns_n, states, scale, eps, alone=torch.zeros_like(step_returns_n))
     if vote == "step":
         return group_normalise(scores_n, tasks, scale=scale, eps=eps) + weight * step_advantages_n
-    episodes: dict[Hashable, int] = {}
-    index_n = [episodes.setdefault(key, len(episodes)) for key in zip(tasks, owners, strict=True)]
-    first_e = [index_n.index(e) for e in range(len(episodes))]
+    index_n = number_labels(list(zip(tasks, owners, strict=True)), len(scores_n))
+    first_e = [index_n.index(e) for e in range(len(set(index_n)))]
     episode_advantages_e = group_normalise(scores_n[first_e], [tasks[n] for n in first_e], scale=scale, eps=eps)
     return episode_advantages_e[index_n] + weight * step_advantages_n
 
 
+@takes_arrays
 @torch.no_grad()
 def whiten(x: Tensor, mask: Tensor, *, eps: float = 1e-8) -> Tensor:
     """Return (x - mean) / sqrt(variance + eps) on the mask, and 0 elsewhere.
@@ -314,6 +320,7 @@ def whiten(x: Tensor, mask: Tensor, *, eps: float = 1e-8) -> Tensor:
     return whitened
 
 
+@takes_arrays
 def length_adaptive_lambda(n_tokens: Tensor | float, alpha: float) -> Tensor:
     """Return lambda = 1 - 1 / (alpha l), so that the weights lambda^0 + lambda^1 + ... of GAE add up to alpha l (VAPO).
 
@@ -331,10 +338,7 @@ def length_adaptive_lambda(n_tokens: Tensor | float, alpha: float) -> Tensor:
     """
     if alpha <= 0:
         raise ValueError(f"alpha is {alpha}; it must be positive")
-    lengths = torch.as_tensor(n_tokens)
-    if not lengths.is_floating_point():
-        lengths = lengths.double()
-    return (1.0 - 1.0 / (alpha * lengths)).clamp(0.0, 1.0)
+    return (1.0 - 1.0 / (alpha * torch.as_tensor(n_tokens))).clamp(0.0, 1.0)
 
 
 def _normalise(scores_n: Tensor, labels_n: Labels, scale: Scale, eps: float, *, alone: Tensor) -> Tensor:
@@ -357,17 +361,10 @@ def _centred(x_n: Tensor) -> Tensor:
 def _groups(scores_n: Tensor, labels_n: Labels) -> list[list[int]]:
     if scores_n.dim() != 1:
         raise ValueError(f"expected one score per element, [n]; found {list(scores_n.shape)}")
-    groups: dict[Hashable, list[int]] = {}
-    for n, label in enumerate(_labels(labels_n, len(scores_n))):
-        groups.setdefault(label, []).append(n)
+    groups: dict[int, list[int]] = {}
+    for n, group in enumerate(number_labels(labels_n, len(scores_n))):
+        groups.setdefault(group, []).append(n)
     return list(groups.values())
-
-
-def _labels(labels_n: Labels, count: int) -> list[Hashable]:
-    labels = labels_n.tolist() if isinstance(labels_n, Tensor) else list(labels_n)
-    if len(labels) != count:
-        raise ValueError(f"expected one label per score; found {len(labels)} labels and {count} scores")
-    return labels
 
 
 def _actions(mask: Tensor) -> _Actions:

@@ -24,15 +24,16 @@ Clipping against the behaviour policy would forbid to move from where the policy
     policy_loss(log_ratio(new, proximal, ...), ..., weights_bt=truncated_importance_weights(proximal, behaviour, ...))
 
 Axes: b a row (one sequence of an episode, which may have several), t a position. Masks are 1 on sampled tokens. The
-functions serve turns as well: a critic over turns passes [b, k] and the mask of played turns.
+functions serve turns as well: a critic over turns passes [b, k] and the mask of played turns. Numpy arrays and nested
+lists are taken in place of tensors, see `arrays.takes_arrays`.
 """
 
-from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from agentbench.train.arrays import Labels, number_labels, takes_arrays
 from agentbench.train.ratios import (
     LOG_RATIO_LIMIT,
     Level,
@@ -46,8 +47,6 @@ from agentbench.train.ratios import (
 Aggregation = Literal[
     "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "turn-mean", "seq-mean-turn-sum", "turn-sum-per-token"
 ]
-Episodes = Sequence[Hashable] | Tensor
-"""The episode of each row; equal labels are one episode."""
 
 
 class PolicyLoss(NamedTuple):
@@ -58,12 +57,13 @@ class PolicyLoss(NamedTuple):
     """Detached scalars, see `policy_stats`."""
 
 
+@takes_arrays
 def aggregate(
     x_bt: Tensor,
     mask_bt: Tensor,
     mode: Aggregation,
     turn_bt: Tensor | None = None,
-    episode_b: Episodes | None = None,
+    episode_b: Labels | None = None,
     denominator: float | Tensor | None = None,
 ) -> Tensor:
     """Reduce values per token to one number, by one of the modes at the top of this file.
@@ -88,8 +88,9 @@ def aggregate(
     return _reduce(x_bt, mask_bt, votes, mode, episode_b, denominator)
 
 
+@takes_arrays
 def denominators(
-    mask_bt: Tensor, mode: Aggregation, turn_bt: Tensor | None = None, episode_b: Episodes | None = None
+    mask_bt: Tensor, mode: Aggregation, turn_bt: Tensor | None = None, episode_b: Labels | None = None
 ) -> Tensor:
     """Return what each row of a batch is divided by in `aggregate`, [b].
 
@@ -105,6 +106,7 @@ def denominators(
     return counts.each_b * counts.total
 
 
+@takes_arrays
 def policy_loss(
     log_ratio_bt: Tensor,
     advantages_bt: Tensor,
@@ -115,7 +117,7 @@ def policy_loss(
     dual_clip: float | None = None,
     aggregate: Aggregation = "token-mean",
     turn_bt: Tensor | None = None,
-    episode_b: Episodes | None = None,
+    episode_b: Labels | None = None,
     denominator: float | Tensor | None = None,
     weights_bt: Tensor | None = None,
 ) -> PolicyLoss:
@@ -158,6 +160,7 @@ def policy_loss(
     return PolicyLoss(loss, policy_stats(log_ratio_bt, advantages_bt, votes, clip_low, clip_high, dual_clip))
 
 
+@takes_arrays
 @torch.no_grad()
 def policy_stats(
     log_ratio_bt: Tensor,
@@ -180,7 +183,7 @@ def policy_stats(
         approx_kl_k1          mean of -log rho, the same without bias or bound, and noisier
         ratio_mean, ratio_max
     """
-    ratio_bt = log_ratio_bt.exp()
+    ratio_bt, votes_bt = log_ratio_bt.exp(), votes_bt.bool()
     count = votes_bt.sum()
 
     def share(x_bt: Tensor) -> Tensor:
@@ -202,6 +205,7 @@ def policy_stats(
     }
 
 
+@takes_arrays
 @torch.no_grad()
 def truncated_importance_weights(
     old_bt: Tensor,
@@ -212,7 +216,7 @@ def truncated_importance_weights(
     cap: float,
     floor: float = 0.0,
     turn_bt: Tensor | None = None,
-    episode_b: Tensor | None = None,
+    episode_b: Labels | None = None,
 ) -> Tensor:
     """Return min(pi_old / pi_rollout, cap) per token, turn or sequence, a constant; 0 off the mask.
 
@@ -234,6 +238,7 @@ def truncated_importance_weights(
     return torch.where(mask_bt.bool(), log_weights_bt.exp().clamp(floor, cap), 0.0)
 
 
+@takes_arrays
 def value_loss(
     values_bt: Tensor,
     old_values_bt: Tensor,
@@ -243,7 +248,7 @@ def value_loss(
     clip: float | None,
     aggregate: Aggregation = "token-mean",
     turn_bt: Tensor | None = None,
-    episode_b: Episodes | None = None,
+    episode_b: Labels | None = None,
     denominator: float | Tensor | None = None,
 ) -> Tensor:
     """Return half the squared error of the critic, the larger of the plain one and one that may move by `clip` only.
@@ -269,6 +274,7 @@ def value_loss(
     return 0.5 * _reduce(errors_bt.larger_bt, mask_bt, votes, aggregate, episode_b, denominator)
 
 
+@takes_arrays
 @torch.no_grad()
 def value_clip_fraction(
     values_bt: Tensor, old_values_bt: Tensor, returns_bt: Tensor, mask_bt: Tensor, *, clip: float | None
@@ -279,6 +285,7 @@ def value_clip_fraction(
     return (clipped & mask_bt.bool()).sum().to(values_bt) / mask_bt.bool().sum().clamp(min=1)
 
 
+@takes_arrays
 def kl_penalty(new: Tensor, ref: Tensor, kind: Literal["k1", "k2", "k3"]) -> Tensor:
     """Estimate KL(new, ref) from log-probabilities of tokens that `new` sampled, element by element.
 
@@ -309,6 +316,7 @@ def kl_penalty(new: Tensor, ref: Tensor, kind: Literal["k1", "k2", "k3"]) -> Ten
     return torch.expm1(-difference) + difference
 
 
+@takes_arrays
 def entropy_from_logits(logits: Tensor) -> Tensor:
     """Return the entropy of softmax(logits) over the last dimension, in nats. A logit of -inf is a forbidden token."""
     log_probs = torch.log_softmax(logits, dim=-1)
@@ -348,17 +356,17 @@ def _reduce(
     mask_bt: Tensor,
     votes: Tensor,
     mode: Aggregation,
-    episode_b: Episodes | None,
+    episode_b: Labels | None,
     denominator: float | Tensor | None,
 ) -> Tensor:
     under_b = denominator
+    if under_b is not None and not bool((torch.as_tensor(under_b) > 0).all()):
+        raise ValueError(f"denominator is {under_b}; it must be positive")
     if not isinstance(under_b, Tensor) or not under_b.dim():
         counts = _counts(mask_bt, votes, mode, episode_b)
         under_b = counts.each_b.to(x_bt) * (counts.total if denominator is None else denominator)
     if under_b.shape != (len(mask_bt),):
         raise ValueError(f"denominator has shape {list(under_b.shape)}; expected one per row, [{len(mask_bt)}]")
-    if isinstance(denominator, float | int) and denominator <= 0:
-        raise ValueError(f"denominator is {denominator}; it must be positive")
     return (torch.where(votes, x_bt, 0.0) / under_b.to(x_bt)[:, None]).sum()
 
 
@@ -369,21 +377,11 @@ class _Counts(NamedTuple):
     """What the mean is over: tokens, turns or episodes."""
 
 
-def _counts(mask_bt: Tensor, votes: Tensor, mode: Aggregation, episode_b: Episodes | None) -> _Counts:
+def _counts(mask_bt: Tensor, votes: Tensor, mode: Aggregation, episode_b: Labels | None) -> _Counts:
     tokens_b = mask_bt.bool().sum(1)
-    index_b = _episode_index(episode_b, mask_bt)
+    index_b = torch.tensor(number_labels(episode_b, len(mask_bt)), dtype=torch.long, device=mask_bt.device)
     tokens_e = torch.zeros_like(tokens_b).index_add(0, index_b, tokens_b)
     total = votes.sum() if mode in ("token-mean", "turn-mean") else (tokens_e > 0).sum()
     per_token = mode in ("seq-mean-token-mean", "turn-sum-per-token")
     each_b = tokens_e[index_b].clamp(min=1) if per_token else torch.ones_like(tokens_b)
     return _Counts(each_b, total.clamp(min=1))
-
-
-def _episode_index(episode_b: Episodes | None, mask_bt: Tensor) -> Tensor:
-    if episode_b is None:
-        return torch.arange(len(mask_bt), device=mask_bt.device)
-    labels: list[Hashable] = episode_b.tolist() if isinstance(episode_b, Tensor) else list(episode_b)
-    if len(labels) != len(mask_bt):
-        raise ValueError(f"expected the episode of each row; found {len(labels)} labels and {len(mask_bt)} rows")
-    numbers: dict[Hashable, int] = {}
-    return torch.tensor([numbers.setdefault(label, len(numbers)) for label in labels], device=mask_bt.device).long()

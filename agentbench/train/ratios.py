@@ -9,13 +9,16 @@ With noise of standard deviation s per token, the logarithm of a product over L 
 any clip range for no reason but their length. The geometric mean does not, and wants a clip range near 3e-4.
 
 Axes: b a row (one sequence of one episode), t a position in it, k a turn. `mask_bt` is 1 on sampled tokens, 0 on
-observations and padding; `turn_bt` holds the index of the turn on sampled tokens and -1 elsewhere.
+observations and padding; `turn_bt` holds the index of the turn on sampled tokens and -1 elsewhere. Numpy arrays and
+nested lists are taken in place of tensors, see `arrays.takes_arrays`.
 """
 
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from agentbench.train.arrays import Labels, number_labels, takes_arrays
 
 Level = Literal["token", "turn", "sequence"]
 Reduction = Literal["product", "geometric"]
@@ -24,6 +27,7 @@ LOG_RATIO_LIMIT = 20.0
 """Log-ratios are clamped to plus and minus this; e**20 is 4.9e8, and float32 still adds up a batch of those."""
 
 
+@takes_arrays
 def log_ratio(
     new_bt: Tensor,
     old_bt: Tensor,
@@ -32,7 +36,7 @@ def log_ratio(
     *,
     level: Level,
     reduce: Reduction,
-    episode_b: Tensor | None = None,
+    episode_b: Labels | None = None,
 ) -> Tensor:
     """Return log rho of the segment that each token belongs to, copied to all tokens of the segment; 0 off the mask.
 
@@ -47,11 +51,12 @@ def log_ratio(
         turn_bt: Index of the turn, [b, t]; read at level `turn` only, elsewhere it may be None.
         level: What a segment is.
         reduce: How a segment's tokens make one ratio; at level `token` both are the same.
-        episode_b: Index of each row's episode, [b]. At level `sequence` the rows of an episode then share one ratio;
-            None gives each row its own.
+        episode_b: Label of each row's episode. At level `sequence` the rows of an episode then share one ratio; None
+            gives each row its own.
 
     Raises:
-        ValueError: Shapes that differ, an unknown level or reduction, or sampled tokens without a turn.
+        ValueError: Shapes that differ, an unknown level or reduction, not one label per row, or sampled tokens without
+            a turn.
     """
     require_one_of("level", level, ("token", "turn", "sequence"))
     require_one_of("reduce", reduce, ("product", "geometric"))
@@ -78,9 +83,9 @@ def _pool(x_bt: Tensor, segment_bt: Tensor, reduce: Reduction) -> Tensor:
     return torch.where(segment_bt >= 0, sum_bk.gather(1, slot_bt), 0.0)
 
 
-def _pool_rows(x_bt: Tensor, mask: Tensor, episode_b: Tensor | None, reduce: Reduction) -> Tensor:
+def _pool_rows(x_bt: Tensor, mask: Tensor, episode_b: Labels | None, reduce: Reduction) -> Tensor:
     """Add up or average over the sampled tokens of all rows of an episode, and copy the outcome to them."""
-    index_b = torch.arange(len(x_bt), device=x_bt.device) if episode_b is None else episode_b
+    index_b = torch.tensor(number_labels(episode_b, len(x_bt)), dtype=torch.long, device=x_bt.device)
     episodes = _width(index_b)
     sum_e = x_bt.new_zeros(episodes).index_add(0, index_b, x_bt.sum(1))
     if reduce == "geometric":
@@ -89,11 +94,12 @@ def _pool_rows(x_bt: Tensor, mask: Tensor, episode_b: Tensor | None, reduce: Red
     return torch.where(mask, sum_e[index_b][:, None], 0.0)
 
 
+@takes_arrays
 def turns_on(mask: Tensor, turn_bt: Tensor | None) -> Tensor:
     """Return the index of the turn where the mask is true, and -1 elsewhere.
 
     Args:
-        mask: Boolean, [b, t].
+        mask: Of any type, [b, t].
         turn_bt: Index of the turn, [b, t].
 
     Raises:
@@ -102,12 +108,14 @@ def turns_on(mask: Tensor, turn_bt: Tensor | None) -> Tensor:
     if turn_bt is None:
         raise ValueError("turns are needed here: pass turn_bt, the turn's index on sampled tokens and -1 elsewhere")
     require_same_shape(mask_bt=mask, turn_bt=turn_bt)
+    mask = mask.bool()
     segment_bt = torch.where(mask, turn_bt.long(), -1)
     if bool((mask & (segment_bt < 0)).any()):
         raise ValueError("turn_bt is negative on a sampled token: every token of the mask must belong to a turn")
     return segment_bt
 
 
+@takes_arrays
 def turn_starts(turn_bt: Tensor) -> Tensor:
     """Return true at the first token of each turn of each row, [b, t].
 
@@ -116,6 +124,7 @@ def turn_starts(turn_bt: Tensor) -> Tensor:
     return _edge(turn_bt, "amin")
 
 
+@takes_arrays
 def turn_ends(turn_bt: Tensor) -> Tensor:
     """Return true at the last token of each turn of each row, [b, t]."""
     return _edge(turn_bt, "amax")
