@@ -36,7 +36,7 @@ def compare(
 ) -> None:
     """Say which of several runs is better, and how sure that is."""
     files = _checked(out or [])
-    if not 0 < alpha < 1:
+    if not 0 < 1 - alpha < 1:
         raise UsageError(f"--alpha takes a probability, got {alpha}")
     named = [_named(run) for run in runs]
     if len({(run.name, run.path.resolve()) for run in named if run.name}) < sum(bool(run.name) for run in named):
@@ -76,7 +76,15 @@ def _evaluations(named: Sequence[Named], metric: str, alpha: float, files: Seque
     from agentbench.evaluate.compare import compare as compare_sides
     from agentbench.evaluate.evidence import METRICS, Evidence
     from agentbench.evaluate.parting import part
-    from agentbench.report.compare import chapters, pairs_table, record, sentence
+    from agentbench.report.compare import (
+        chapters,
+        costs_table,
+        covered_record,
+        pairs_table,
+        record,
+        sentence,
+        tokens_per_success,
+    )
 
     wanted: Metric | None = next((known for known in METRICS if known == metric), None)
     if wanted is None:
@@ -87,7 +95,10 @@ def _evaluations(named: Sequence[Named], metric: str, alpha: float, files: Seque
     partings = part(*(side.runs[0] for side in comparison.sides)) if single else None
     records = [record(comparison, side.name) for side in sides[1:]]
     title = f"{' and '.join(side.name for side in sides)} on {sides[0].runs[0].env}"
-    tables = [pairs_table(comparison)]
+    costs = {side.name: tokens_per_success(side) for side in comparison.sides}
+    for one in records:
+        one["tokens_per_success"] = {key: covered_record(costs.get(str(one.get(key)))) for key in ("a", "b")}
+    tables = [pairs_table(comparison), costs_table(costs)]
     if partings is not None:
         compared = next(record for record in records if record["b"] == comparison.sides[1].name)
         compared |= {"identical": partings.identical, "parted_at": {str(k): n for k, n in partings.turns.items()}}
@@ -97,7 +108,7 @@ def _evaluations(named: Sequence[Named], metric: str, alpha: float, files: Seque
         lines.append(f"{partings.identical} of {partings.shared} episodes are equal in every turn, {different} part")
     _say(lines, comparison, tables)
     lead = f"Evaluations of one panel, compared by {metric}, paired by task."
-    _write(files, title, lead, list(chapters(comparison, partings)) if files else [], records)
+    _write(files, title, lead, list(chapters(comparison, partings, costs)) if files else [], records)
     _finish(records, json=json)
     if len(comparison.sides) == 1:
         raise UsageError(f"the runs are not comparable: {_fields(comparison)}")
@@ -141,28 +152,34 @@ def _training(named: Sequence[Named], alpha: float, files: Sequence[Path], *, js
         ranking,
         record_algorithm,
         require_same,
+        summaries_table,
     )
     from agentbench.report.runs import Training, read_runs
 
     found = read_runs([run.path for run in named])
     trained = [run for run in found if isinstance(run, Training)]
     if len(trained) < len(found):
+        _finish([_not_comparable(str(run.path)) for run in named[1:]], json=json)
         raise UsageError("evaluations and training runs cannot be compared with each other")
     algorithms = group_algorithms([(run.name, one) for run, one in zip(named, trained, strict=True)])
-    pairs = compare_algorithms(algorithms)
+    pairs = compare_algorithms(algorithms, alpha)
     against = [pair for pair in pairs if pair.a is algorithms[0]]
     try:
         require_same(algorithms)
     except UsageError:
-        empty = dict.fromkeys(("delta", "low", "high", "p_value", "mde"))
-        _finish([{"verdict": "not comparable", **empty, "b": pair.b.name} for pair in against], json=json)
+        _finish([_not_comparable(pair.b.name) for pair in against], json=json)
         raise
     records = [record_algorithm(pair, alpha) for pair in against]
-    _say(doubts(algorithms), None, [pairs_table(against, alpha), ranking(algorithms, pairs, alpha)])
+    tables = [pairs_table(against, alpha), ranking(algorithms, pairs, alpha), summaries_table(algorithms)]
+    _say(doubts(algorithms), None, tables)
     title = f"{' and '.join(one.name for one in algorithms)} on {trained[0].env}"
     lead = f"{len(trained)} training runs, compared by success on the valid panel after the last update."
     _write(files, title, lead, list(algorithm_chapters(algorithms, pairs, alpha)) if files else [], records)
     _finish(records, json=json)
+
+
+def _not_comparable(name: str) -> dict[str, object]:
+    return {"verdict": "not comparable", **dict.fromkeys(("delta", "low", "high", "p_value", "mde")), "b": name}
 
 
 def _say(lines: Iterable[str], comparison: "Comparison | None", tables: "Sequence[Table]") -> None:

@@ -80,7 +80,7 @@ def _rule(margin: float, alpha: float, thresholds: Sequence[str]) -> "Rule":
 
     if not 0 < margin < math.inf:
         raise UsageError(f"--margin takes a positive loss, got {margin}")
-    if not 0 < alpha < 0.5:
+    if not 0.5 < 1 - alpha < 1:
         raise UsageError(f"--alpha takes a probability below 0.5, got {alpha}")
     fail_under = {}
     for text in thresholds:

@@ -112,7 +112,8 @@ class Covered(NamedTuple):
 
     estimate: Estimate
     coverage: float | None
-    """How often such an interval holds the truth in simulation; None for a single unit."""
+    """How often such an interval holds the truth in simulation; None where no draw differs from the others, as with a
+    single unit or with runs that never overlap: then there is nothing to simulate, and the width proves nothing."""
 
 
 def with_coverage(statistic: Statistic, *samples: Sample, confidence: float = 0.95) -> Covered:
@@ -129,7 +130,7 @@ def with_coverage(statistic: Statistic, *samples: Sample, confidence: float = 0.
         ValueError: A sample is empty, or a value is not a finite number.
     """
     estimate = bootstrap(statistic, *samples, confidence=confidence)
-    if estimate.n == 1:
+    if estimate.n == 1 or estimate.low == estimate.high:
         return Covered(estimate, None)
     return Covered(estimate, simulated_coverage(statistic, *samples, confidence=confidence, worlds=200, draws=200))
 

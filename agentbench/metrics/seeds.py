@@ -1,8 +1,8 @@
 """Whether an algorithm is better, not only a checkpoint: several training runs that differ in their seed.
 
-The unit is the training run. Train at least `SEEDS` of each, with a seed that also changes the warm start; with 5, the
-smallest two-sided sign-flip p-value is .0625 and a percentile bootstrap covers 83 % where it says 95 %. Scores are
-arrays [seed, task], normalised to [0, 1] where tasks are pooled.
+The unit is the training run. Train at least `ENOUGH_SEEDS` of each, with a seed that also changes the warm start; with
+5, the smallest two-sided sign-flip p-value is .0625 and a percentile bootstrap covers 83 % where it says 95 %. Scores
+are arrays [seed, task], normalised to [0, 1] where tasks are pooled.
 
 The measures are those of Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice
 (arXiv 2108.13264). `iqm` is in bootstrap.py; `bootstrap(iqm, scores)` draws whole training runs again.
@@ -13,7 +13,7 @@ import numpy as np
 from agentbench.metrics.bootstrap import Sample, by_unit
 from agentbench.metrics.intervals import Array, Estimate, between, mean_interval
 
-SEEDS = 8
+ENOUGH_SEEDS = 8
 """Training runs per algorithm from which an interval means something."""
 
 

@@ -24,7 +24,7 @@ from agentbench.metrics.intervals import (
     wilson,
 )
 from agentbench.metrics.pairs import NonInferior, Paired, holm, mcnemar, non_inferior, paired, sign_flip
-from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
+from agentbench.metrics.seeds import ENOUGH_SEEDS, optimality_gap, over_seeds, probability_of_improvement
 from agentbench.metrics.sizes import (
     Components,
     components,
@@ -37,7 +37,7 @@ from agentbench.metrics.sizes import (
 )
 
 __all__ = [
-    "SEEDS",
+    "ENOUGH_SEEDS",
     "Components",
     "Covered",
     "Estimate",

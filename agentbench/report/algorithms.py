@@ -5,10 +5,10 @@ grows with their number and with their noise. Runs of one algorithm are those th
 differ in more than the seed, that is said.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -17,17 +17,28 @@ import numpy as np
 from agentbench.core.errors import RunInvalid, UsageError
 from agentbench.core.records import canonical
 from agentbench.evaluate.compare import Word
-from agentbench.metrics.bootstrap import iqm
 from agentbench.metrics.labels import Unpaired, smallest_p, unpaired
-from agentbench.metrics.seeds import SEEDS, optimality_gap, over_seeds, probability_of_improvement
-from agentbench.metrics.stats import holm
+from agentbench.metrics.stats import (
+    ENOUGH_SEEDS,
+    Covered,
+    holm,
+    iqm,
+    median,
+    optimality_gap,
+    over_seeds,
+    probability_of_improvement,
+    with_coverage,
+)
 from agentbench.report.chapters import Chapter
-from agentbench.report.compare import chance
+from agentbench.report.compare import COVERS, chance, confident, covered_cells, covered_record, detectable
 from agentbench.report.curves import Group, entropy_curves, outcome_curves
 from agentbench.report.runs import Training
-from agentbench.report.tables import Table, Value, interval, number, percent
+from agentbench.report.tables import Table, Value, interval, percent
 
 NAME = "valid/success"
+
+SUMMARIES = {"median": median, "interquartile mean": iqm, "optimality gap": optimality_gap}
+"""What else is said of an algorithm's runs beside their mean."""
 
 _SAME = (
     "env",
@@ -62,7 +73,7 @@ class Versus(NamedTuple):
     result: Unpaired
     p_value: float
     """Adjusted over all pairs."""
-    improvement: float
+    improvement: Covered
     """The chance that a run of b ends better than one of a, ties counting half."""
 
     def verdict(self, alpha: float) -> Word:
@@ -99,8 +110,16 @@ def require_same(algorithms: Sequence[Algorithm]) -> None:
         raise UsageError(f"the training runs are not comparable: {values}")
 
 
-def compare_algorithms(algorithms: Sequence[Algorithm]) -> list[Versus]:
+def compare_algorithms(algorithms: Sequence[Algorithm], alpha: float) -> list[Versus]:
     """Compare every algorithm with every other one; Holm holds the level over all pairs.
+
+    Args:
+        algorithms: At least two.
+        alpha: The level.
+
+    Returns:
+        The pairs, with intervals of each one alone at confidence 1 - alpha. A detectable difference is one that is
+        found whatever the other pairs show: at alpha / pairs, which is what Holm asks of the first.
 
     Raises:
         UsageError: There is only one.
@@ -110,10 +129,10 @@ def compare_algorithms(algorithms: Sequence[Algorithm]) -> list[Versus]:
             f"all runs are of {algorithms[0].name}: name what differs, as in `compare with=RUN with=RUN without=RUN`"
         )
     pairs = list(combinations(algorithms, 2))
-    results = [unpaired(a.finals, b.finals) for a, b in pairs]
+    results = [unpaired(a.finals, b.finals, confidence=1 - alpha, level=alpha / len(pairs)) for a, b in pairs]
     adjusted = holm([result.p_value for result in results])
     return [
-        Versus(a, b, result, p, float(probability_of_improvement(_column(b), _column(a))))
+        Versus(a, b, result, p, with_coverage(probability_of_improvement, b.finals, a.finals))
         for (a, b), result, p in zip(pairs, results, adjusted, strict=True)
     ]
 
@@ -122,7 +141,10 @@ def record_algorithm(versus: Versus, alpha: float) -> dict[str, Any]:
     """Return what one algorithm is against another, for programs."""
     numbers = {key: _finite(value) for key, value in versus.result._asdict().items()} | {"p_value": versus.p_value}
     about = {"a": versus.a.name, "b": versus.b.name, "metric": NAME, "unit": "training run"}
-    return {"verdict": versus.verdict(alpha), **numbers, **about}
+    sides = {"a": versus.a, "b": versus.b}
+    said = {key: {name: covered_record(found) for name, found in summaries(one).items()} for key, one in sides.items()}
+    improvement = covered_record(versus.improvement)
+    return {"verdict": versus.verdict(alpha), **numbers, **about, "improvement": improvement, "summaries": said}
 
 
 def pairs_table(pairs: Sequence[Versus], alpha: float) -> Table:
@@ -134,12 +156,13 @@ def pairs_table(pairs: Sequence[Versus], alpha: float) -> Table:
             pair.verdict(alpha),
             interval(pair.result.delta, pair.result.low, pair.result.high, rate=True),
             chance(pair.p_value),
-            number(pair.result.mde, 3),
-            percent(pair.improvement),
+            detectable(pair.result.mde, percent),
+            *covered_cells(pair.improvement, percent),
         ]
         for pair in pairs
     ]
-    columns = ("algorithm", "against", "verdict", "change [95 %]", "p", "detectable", "improves")
+    change = f"change [{confident(alpha)}]"
+    columns = ("algorithm", "against", "verdict", change, "p", "detectable", "improves [95 %]", COVERS)
     return Table("Success on the valid panel after the last update", columns, rows)
 
 
@@ -147,7 +170,7 @@ def algorithm_chapters(algorithms: Sequence[Algorithm], pairs: Sequence[Versus],
     """Yield what the comparison says, the answer first."""
     groups = [Group(_label(one), list(one.runs), colour) for colour, one in enumerate(algorithms)]
     yield Chapter("Answer", [pairs_table(pairs, alpha), *doubts(algorithms)])
-    yield Chapter("Ranking", [ranking(algorithms, pairs, alpha)])
+    yield Chapter("Ranking", [ranking(algorithms, pairs, alpha), summaries_table(algorithms)])
     yield Chapter("Curves", [*outcome_curves(groups), *entropy_curves(groups)])
     rows: list[list[Value]] = [
         [
@@ -173,10 +196,28 @@ def ranking(algorithms: Sequence[Algorithm], pairs: Sequence[Versus], alpha: flo
         found = over_seeds(one.finals)
         mean = interval(found.mean, found.low, found.high, rate=True)
         place = str(best) if best == worst else f"{best}–{worst}"
-        middle, gap = float(iqm(_column(one))), float(optimality_gap(_column(one)))
-        rows.append([place, one.name, mean, percent(middle), percent(gap), len(one.runs)])
-    columns = ("rank", "algorithm", "mean [95 %]", "interquartile mean", "optimality gap", "seeds")
+        rows.append([place, one.name, mean, len(one.runs)])
+    columns = ("rank", "algorithm", "mean [95 %]", "seeds")
     return Table("Ranks are ranges: algorithms that chance alone may have ordered share their ranks", columns, rows)
+
+
+def summaries(one: Algorithm) -> dict[str, Covered]:
+    """Return the `SUMMARIES` of an algorithm's runs, which are drawn again for their intervals."""
+    return _summaries(tuple(one.finals))
+
+
+@cache
+def _summaries(finals: tuple[float, ...]) -> dict[str, Covered]:
+    return {name: with_coverage(statistic, finals) for name, statistic in SUMMARIES.items()}
+
+
+def summaries_table(algorithms: Sequence[Algorithm]) -> Table:
+    """Return what else there is to say of each algorithm's runs."""
+    rows: list[list[Value]] = [
+        [one.name, name, *covered_cells(found, percent)] for one in algorithms for name, found in summaries(one).items()
+    ]
+    title = "Beside the mean: intervals by drawing runs again, and how often such an interval holds the truth"
+    return Table(title, ("algorithm", "what", "value [95 %]", COVERS), rows)
 
 
 def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
@@ -188,11 +229,11 @@ def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
 def doubts(algorithms: Sequence[Algorithm]) -> Iterator[str]:
     """Yield what stands against trusting a comparison of these runs."""
     fewest, second = sorted(len(one.runs) for one in algorithms)[:2]
-    if fewest < SEEDS:
+    if fewest < ENOUGH_SEEDS:
         least = smallest_p(fewest, second)
         yield (
-            f"With {fewest} training runs of an algorithm an interval means little, and no p-value can be smaller than "
-            f"{least:.2g}; train at least {SEEDS} of each."
+            f"With {fewest} training run{'s' * (fewest > 1)} of an algorithm an interval means little, and no p-value "
+            f"can be smaller than {least:.2g}; train at least {ENOUGH_SEEDS} of each."
         )
     for one in algorithms:
         first = one.runs[0].state["config"]
@@ -214,10 +255,6 @@ def _wins(pair: Versus, one: Algorithm, alpha: float) -> int:
 
 def _label(one: Algorithm) -> str:
     return f"{one.name}, {len(one.runs)} seeds" if len(one.runs) > 1 else one.name
-
-
-def _column(one: Algorithm) -> np.ndarray[Any, Any]:
-    return np.array(one.finals)[:, np.newaxis]
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

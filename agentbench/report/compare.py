@@ -1,6 +1,7 @@
 """A comparison of evaluations, told to a reader: who is better, by how much, where they differ, and what to doubt."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentbench.core.plain import plain
@@ -9,7 +10,7 @@ from agentbench.evaluate.evidence import HIGHER_IS_BETTER, Evidence, said
 from agentbench.evaluate.parting import Parting, Partings
 from agentbench.evaluate.scaling import scale
 from agentbench.metrics.collect import summarise
-from agentbench.metrics.stats import mean_interval
+from agentbench.metrics.stats import Covered, fewest_tasks, mean_interval, ratio, with_coverage
 from agentbench.report.chapters import Block, Chapter, Excerpt, Fact
 from agentbench.report.figures import Drawing, Series, draw_bars, draw_lines
 from agentbench.report.tables import Cell, Table, Value, interval, number, percent, seconds
@@ -18,6 +19,46 @@ EXAMPLES = 12
 """Episodes whose parting is shown in full."""
 SHOWN = 4000
 """Characters of an observation or an action that are shown."""
+
+
+def tokens_per_success(side: Side) -> Covered | None:
+    """Return what a side samples for each success: all of its tokens over all of its successes, drawn again by task.
+
+    Returns:
+        None where there is nothing to divide: no success, no tokens (scripted policies), or no notion of success.
+    """
+    if not all(run.knows_success for run in side.runs):
+        return None
+    solved, tokens = ([run.outcomes(metric) for run in side.runs] for metric in ("success", "tokens"))
+    sample = [
+        [math.fsum(value for run in runs for value in run.get(task, ())) for runs in (tokens, solved)]
+        for task in solved[0]
+    ]
+    spent, successes = (math.fsum(column) for column in zip(*sample, strict=True))
+    return with_coverage(ratio, sample) if spent and successes else None
+
+
+def covered_record(found: Covered | None) -> dict[str, float | None] | None:
+    """Return a resampled statistic for programs; what is unbounded is null."""
+    if found is None:
+        return None
+    ends = {name: getattr(found.estimate, name) for name in ("mean", "low", "high")}
+    return {name: end if math.isfinite(end) else None for name, end in ends.items()} | {"coverage": found.coverage}
+
+
+def covered_cells(found: Covered, show: Callable[[float], Cell]) -> list[Value]:
+    """Return a resampled statistic with its interval, and the simulated coverage of that."""
+    mean, low, high, n = found.estimate
+    text = show(mean).text if n == 1 else f"{show(mean).text} [{_end(low, show)}, {_end(high, show)}]"
+    return [Cell(text, mean), percent(found.coverage)]
+
+
+def _end(value: float, show: Callable[[float], Cell]) -> str:
+    return show(value).text.removesuffix(" %") if math.isfinite(value) else "∞"
+
+
+COVERS = "simulated coverage"
+"""The column beside a resampled interval."""
 
 
 def record(comparison: Comparison, name: str) -> dict[str, Any]:
@@ -43,17 +84,21 @@ def sentence(comparison: Comparison, pair: Pair) -> str:
     )
 
 
-def chapters(comparison: Comparison, partings: Partings | None) -> Iterator[Chapter]:
+def chapters(
+    comparison: Comparison, partings: Partings | None, costs: Mapping[str, Covered | None]
+) -> Iterator[Chapter]:
     """Yield what a comparison says, the answer first.
 
     Args:
         comparison: Of evaluations.
+        costs: `tokens_per_success` by name of the side.
         partings: Where two single runs part; None where more than two are compared.
     """
     yield Chapter("Answer", list(_answer(comparison)))
     if len(comparison.sides) > 2:
         yield Chapter("Ranking", [_ranking(comparison)])
-    yield Chapter("Runs", [_runs(comparison.sides), *_figures(comparison)])
+    costing = [table for table in (costs_table(costs),) if table.rows]
+    yield Chapter("Runs", [_runs(comparison.sides), *costing, *_figures(comparison)])
     flips = [pair for pair in comparison.against_first() if pair.flips]
     if flips:
         yield Chapter("Flips", [_flips(pair) for pair in flips])
@@ -78,13 +123,13 @@ def _answer(comparison: Comparison) -> Iterator[Block]:
 def _tiles(pair: Pair, alpha: float) -> list[Fact]:
     show = percent if _is_rate(pair.metric) else number
     means = [show(sum(side.scores(pair.metric)) / len(side.runs)).text for side in (pair.a, pair.b)]
-    bounds = f"95 %: {show(pair.low).text} to {show(pair.high).text}"
+    bounds = f"{confident(alpha)}: {show(pair.low).text} to {show(pair.high).text}"
     return [
         Fact("verdict", pair.verdict(alpha), f"{pair.b.name} against {pair.a.name}"),
         Fact(f"change of {pair.metric}", show(pair.delta).text, bounds),
         Fact("p-value", chance(pair.p_value).text, f"it decides, at {alpha:g}"),
         Fact("from, to", " → ".join(means).replace(" % →", " →"), f"{pair.n} {pair.unit}s"),
-        Fact("detectable", show(pair.mde).text, "with 80 % power"),
+        Fact("detectable", detectable(pair.mde, show).text, "with 80 % power"),
     ]
 
 
@@ -96,9 +141,10 @@ def pairs_table(comparison: Comparison) -> Table:
     for pair in comparison.against_first():
         change = interval(pair.delta, pair.low, pair.high, rate=rate)
         cells: list[Value] = [pair.b.name, pair.verdict(comparison.alpha), change, chance(pair.p_value)]
-        rows.append([*cells, chance(pair.p_mcnemar), show(pair.mde), percent(pair.improvement)])
+        rows.append([*cells, chance(pair.p_mcnemar), detectable(pair.mde, show), percent(pair.improvement)])
     rows += [[name, "not comparable", *[None] * 5] for name in comparison.refused]
-    columns = ("side", "verdict", "change [95 %]", "p", "p McNemar", "detectable", "improves")
+    change_column = f"change [{confident(comparison.alpha)}]"
+    columns = ("side", "verdict", change_column, "p", "p McNemar", "detectable", "improves")
     return Table(f"{comparison.metric} against {comparison.sides[0].name}", columns, rows)
 
 
@@ -106,6 +152,23 @@ def chance(p_value: float | None) -> Cell:
     """Return a p-value as people read it."""
     small = p_value is not None and p_value < 0.0001
     return Cell("< 0.0001", p_value) if small else number(p_value, 4)
+
+
+def detectable(mde: float, show: Callable[[float], Cell]) -> Cell:
+    """Return the smallest difference that would be found, or that none would."""
+    return show(mde) if math.isfinite(mde) else Cell("none")
+
+
+def confident(alpha: float) -> str:
+    """Return the confidence that belongs to a level, as people read it: 95 %."""
+    return f"{100 * (1 - alpha):g} %"
+
+
+def costs_table(costs: Mapping[str, Covered | None]) -> Table:
+    """Return what a success costs each side, where that can be said."""
+    rows = [[name, *covered_cells(cost, lambda value: number(value, 1))] for name, cost in costs.items() if cost]
+    title = "What a success costs: interval by drawing tasks again, and how often such an interval holds the truth"
+    return Table(title, ("side", "tokens per success [95 %]", COVERS), rows)
 
 
 def _ranking(comparison: Comparison) -> Table:
@@ -255,15 +318,18 @@ def _example(parting: Parting, a: str, b: str) -> Excerpt:
 
 
 def _reading(comparison: Comparison) -> Iterator[str]:
-    several = len(comparison.pairs) > 1
-    adjusted = f" It is adjusted over all {len(comparison.pairs)} pairs (Holm)." if several else ""
+    count, alpha = len(comparison.pairs), comparison.alpha
+    adjusted = f" It is adjusted over all {count} pairs (Holm); an interval is that of its pair alone." * (count > 1)
+    strictest = f", at the level {alpha:g} / {count} that the first of {count} pairs must meet" * (count > 1)
+    least = fewest_tasks(level=alpha / max(1, count))
     yield (
         "The p-value decides: of a sign-flip test over tasks, or, where sides have several training runs each, of a "
         f"permutation test over these.{adjusted} The interval says how large the difference may be."
     )
     yield (
-        "Detectable is the smallest true difference that a comparison of this size finds in 80 % of cases: no "
-        "difference found is no proof that there is none. A planned episode that was not scored counts as a failure."
+        f"Detectable is the smallest true difference that a comparison of this size finds in 80 % of cases{strictest}: "
+        f"no difference found is no proof that there is none. Of fewer than {least} tasks the test finds none at all. "
+        "A planned episode that was not scored counts as a failure."
     )
     direction = "higher" if HIGHER_IS_BETTER[comparison.metric] else "lower"
     yield f"For {comparison.metric}, {direction} is better."

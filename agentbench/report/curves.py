@@ -21,7 +21,7 @@ NORMAL = 1.96
 """Standard errors in half of a 95 % interval."""
 
 
-SEEDS = 3
+BAND_SEEDS = 3
 """Seeds from which on a band is drawn: the t interval of two is too wide to show anything."""
 
 
@@ -222,7 +222,7 @@ def _over_seeds(group: Group, curves: Sequence[tuple[list[float], list[float]]])
     if shared:
         bands = [mean_interval(by_update[update]) for update in shared]
         mean, low, high = [band.mean for band in bands], [band.low for band in bands], [band.high for band in bands]
-        if min(len(by_update[update]) for update in shared) < SEEDS:
+        if min(len(by_update[update]) for update in shared) < BAND_SEEDS:
             yield Series(group.label, shared, mean, colour=group.colour)
         else:
             yield Series(group.label, shared, mean, low, high, group.colour)

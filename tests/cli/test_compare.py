@@ -93,6 +93,6 @@ def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
         ((run, empty), 3, "damaged"),
         ((run, broken, "--metric", "glory"), 2, "glory"),
         ((run, broken, "-o", "page.pdf"), 2, ".html"),
-        ((run, broken, "--alpha", "2"), 2, "--alpha"),
+        *(((run, broken, "--alpha", alpha), 2, "--alpha") for alpha in ("2", "0", "1e-20", "nan")),
     ):
         assert_one_clear_line(agentbench("compare", *arguments, cwd=tmp_path), code, word)

@@ -112,7 +112,7 @@ def test_mistakes_get_one_clear_line(tmp_path: Path, baseline: Path) -> None:
         ((*judge, "--fail-under", "success"), 2, "METRIC=VALUE"),
         ((*judge, "--fail-under", "glory=1"), 2, "glory"),
         *(((*judge, f"--margin={margin}"), 2, "--margin") for margin in ("0", "-1", "inf", "nan")),
-        ((*judge, "--alpha", "0.5"), 2, "--alpha"),
+        *(((*judge, "--alpha", alpha), 2, "--alpha") for alpha in ("0.5", "0", "1e-20", "nan")),
         ((*judge, "--junit", tmp_path / "no" / "j.xml"), 3, "cannot write"),
         (("gate", "--update-baseline", "--run", run), 2, "--baseline FILE"),
     ):

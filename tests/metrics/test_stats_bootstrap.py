@@ -124,7 +124,7 @@ def test_an_interval_for_readers_has_its_coverage_beside_it() -> None:
     assert found.estimate == bootstrap(iqm, values)
     assert found.coverage == simulated_coverage(iqm, values, worlds=200, draws=200)
     assert found == with_coverage(iqm, values), "seeded"
-    assert with_coverage(iqm, [0.5]).coverage is None
+    assert with_coverage(iqm, [0.5]).coverage is with_coverage(iqm, [0.5] * 8).coverage is None
 
 
 def test_what_is_no_sample_is_refused() -> None:
