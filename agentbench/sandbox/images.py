@@ -18,11 +18,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import agentbench
 from agentbench.core.errors import PrerequisiteError, UsageError
+from agentbench.core.lock import locked
 from agentbench.sandbox.base import Limits
 from agentbench.sandbox.docker import DockerSandbox
 from agentbench.sandbox.engine import asking, engine
@@ -126,7 +128,7 @@ def debian(name: str = "base", *, snapshot: str | None = None) -> Image:
 
 
 def build(name: str, *, base_image: str | None = None, wheels: Path | None = None, anew: bool = False) -> Image:
-    """Build an image, and what it stands on, unless they are here with the same recipe.
+    """Build an image, and what it stands on, unless they are here with the same recipe; who comes second waits.
 
     Args:
         name: A folder of the Dockerfiles.
@@ -141,16 +143,22 @@ def build(name: str, *, base_image: str | None = None, wheels: Path | None = Non
         PrerequisiteError: The base image or a wheel cannot be had.
     """
     _know(name)
-    base = _base(name, base_image, anew=anew)
+    tag = f"base{_own(name)}"
+    begun = _begin(name, base_image)
+    with _making(tag):
+        base = _base(name, tag, begun, anew=anew)
     extra = extras(name)
     if extra is not None:
-        base = _python(name, extra, base, wheels, anew=anew)
+        tag = f"python{_own(name, extra)}"
+        with _making(tag):
+            base = _python(tag, extra, base, wheels, anew=anew)
     if name in ("base", "python"):
         return base
     parts = {"Dockerfile": dockerfile(name), **(source() if extra is not None else {})}
     recipe = digest(hashes(parts), base.content)
     labels = {RECIPE: recipe, CONTENT: recipe, VERSION: _version(name)}
-    return (None if anew else _here(name, recipe)) or _made(_run(parts, base.id, labels, tag=name, anew=anew))
+    with _making(name):
+        return (None if anew else _here(name, recipe)) or _made(_run(parts, base.id, labels, tag=name, anew=anew))
 
 
 def find(name: str) -> Image | None:
@@ -210,6 +218,11 @@ def _image(tag: str, each: Mapping[str, Any]) -> Image:
     return Image(tag, each["Id"], version, recipe, content, round(each["Size"] / 2**20, 1), *lists)
 
 
+def _making(tag: str) -> AbstractContextManager[None]:
+    """Let one at a time look for an image and make it, of all that this user runs here."""
+    return locked(Path(tempfile.gettempdir()) / f"agentbench-{os.getuid()}" / f"{tag}.lock")
+
+
 def _here(name: str, recipe: str) -> Image | None:
     found = find(name)
     return found if found is not None and found.recipe == recipe else None
@@ -249,9 +262,11 @@ class _Beginning(NamedTuple):
 def _begin(name: str, base_image: str | None) -> _Beginning:
     chosen = base_image or os.environ.get(BASE_VARIABLE)
     if chosen is None:
-        here = _here(f"debian{_own(name)}", digest(packages("base", name)))
-        if here is None and shutil.which("mmdebstrap"):
-            here = debian(name)
+        tag = f"debian{_own(name)}"
+        with _making(tag):
+            here = _here(tag, digest(packages("base", name)))
+            if here is None and shutil.which("mmdebstrap"):
+                here = debian(name)
         if here is not None:
             return _Beginning(here.id, here.content, "none")
     fetched = _fetch(chosen or REGISTRY_BASE)
@@ -278,12 +293,10 @@ def _fetch(reference: str) -> str:
             ) from error
 
 
-def _base(name: str, base_image: str | None, *, anew: bool) -> Image:
+def _base(name: str, tag: str, begun: _Beginning, *, anew: bool) -> Image:
     """Make what an environment stands on: the base, with the packages of its own where it has some."""
-    tag = f"base{_own(name)}"
     asked = packages("base", name)
     parts = {"Dockerfile": dockerfile("base")}
-    begun = _begin(name, base_image)
     recipe = digest(hashes(parts), asked, begun.content)
     found = _here(tag, recipe)
     if found is not None and not anew:
@@ -310,9 +323,8 @@ def _installed(image: str) -> dict[str, str]:
     return {name: version for name, tab, version in named if tab}
 
 
-def _python(name: str, extra: str, base: Image, house: Path | None, *, anew: bool) -> Image:
+def _python(tag: str, extra: str, base: Image, house: Path | None, *, anew: bool) -> Image:
     """Make what environments of these wheels stand on."""
-    tag = f"python{_own(name, extra)}"
     parts = {"Dockerfile": dockerfile("python"), **requirements(extra)}
     recipe = digest(hashes(parts), base.content)
     found = _here(tag, recipe)

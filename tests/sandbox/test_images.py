@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,18 @@ def test_pruning_takes_what_nameless_images_stand_on_too(image: str, monkeypatch
         below = images._run({"Dockerfile": f"FROM {below}".encode()}, image, {images.CONTENT: step})
     assert below in {each.id for each in images.prune()}
     assert engine.engine().images(all=True, filters={"label": images.CONTENT}) == []
+
+
+def test_who_builds_the_same_image_meanwhile_waits_and_finds_it(swe_image: None) -> None:
+    api, began = engine.engine(), int(time.time())
+    before = images.find("swe")
+    api.remove_image("agentbench/swe", noprune=True)
+    with ThreadPoolExecutor(3) as builders:
+        made = list(builders.map(images.build, ["swe"] * 3))
+    assert before is not None and {each.content for each in made} == {before.content}
+    asked = {"type": "image", "event": "tag"}
+    tagged = [each["Actor"] for each in api.events(since=began, until=int(time.time()) + 1, filters=asked, decode=True)]
+    assert [each["Attributes"]["name"] for each in tagged].count("agentbench/swe:latest") == 1
 
 
 def test_a_base_that_is_no_debian_is_refused(image: str) -> None:

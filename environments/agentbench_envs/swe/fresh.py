@@ -9,16 +9,14 @@ the file under which a task is kept, so that it is made once. How fast a machine
 off, with time to spare (`build.SLOWER`).
 """
 
-import fcntl
 import functools
 import hashlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections import defaultdict
 from typing import Any, Final
 
 from agentbench.core.errors import UsageError
+from agentbench.core.lock import locked
 from agentbench.core.records import digest, write_json
 from agentbench.core.seeding import generator
 from agentbench_envs.swe.build import Library
@@ -36,7 +34,8 @@ _MAKERS: Final = (
 )
 """The files of this package that decide what a seed gives."""
 
-_opening = threading.Lock()
+_opening: defaultdict[tuple[str, Kind], threading.Lock] = defaultdict(threading.Lock)
+"""Held while a library's tests are run for the first time."""
 
 
 class FreshEnv(SweEnv):
@@ -100,7 +99,7 @@ def fresh_task(library: str, seed: int, recipe: Recipe | None = None, kind: Kind
     python = this_python().version if kind == "process" else ""
     name = digest(_contents(library), library, seed, recipe, kind, python, _code())[:32]
     path = cache_folder() / "fresh" / f"{name}.json"
-    with _locked(path):
+    with locked(path.with_suffix(".lock")):
         if not path.is_file():
             write_json(path, _make(_open(library, kind), seed, recipe).to_json())
         return load(path)[0]
@@ -120,7 +119,7 @@ def _make(library: Library, seed: int, recipe: Recipe | None) -> Instance:
 
 def _open(library: str, kind: Kind) -> Library:
     """Return a library whose tests were run; once per process, whoever asks first."""
-    with _opening:
+    with _opening[library, kind]:
         return _opened(library, kind)
 
 
@@ -138,12 +137,3 @@ def _contents(library: str) -> str:
 @functools.cache
 def _code() -> str:
     return digest([hashlib.sha256((HERE / name).read_bytes()).hexdigest() for name in _MAKERS])
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one of those who want a task make it, in this process or in another."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

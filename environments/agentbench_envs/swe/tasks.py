@@ -322,7 +322,7 @@ def _instance(row: Any, place: str) -> Instance:
 
 def _tests(row: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
     """Read a list of tests; SWE-bench writes it as JSON within JSON."""
-    value = row.get(key) or []
+    value: Any = row.get(key) or []
     try:
         value = parse_json(key, value) if isinstance(value, str) else value
     except IntegrityError:

@@ -3,10 +3,11 @@
 import io
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from agentbench_envs.swe import places
+from agentbench_envs.swe import fresh, places
 from agentbench_envs.swe.build import Library, fetch, main, make_tasks
 from agentbench_envs.swe.fresh import FreshEnv, fresh_task
 from agentbench_envs.swe.mutate import Mutant, Mutation, diff
@@ -14,6 +15,7 @@ from agentbench_envs.swe.places import open_sandbox, this_python
 from agentbench_envs.swe.tasks import cache_folder, shipped, split_of
 
 from agentbench.core.errors import AgentBenchError, PrerequisiteError, UsageError
+from agentbench.sandbox.process import missing_bubblewrap
 
 MODULE = """\
 from pathlib import Path
@@ -156,6 +158,14 @@ def test_a_seed_makes_the_same_task_on_another_machine(tmp_path: Path, monkeypat
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
     assert made[0] == made[1] == fresh_task("spans", 5), "the second time it is read, and no sandbox is needed"
     assert {split_of("spans", place) for place in made[0].function.split()} == {"train"}
+
+
+@pytest.mark.slow
+def test_a_library_is_opened_while_another_one_is_being_opened() -> None:
+    if problem := missing_bubblewrap():
+        pytest.skip(problem)
+    with ThreadPoolExecutor(1) as other, fresh._opening["formula", "process"]:
+        assert other.submit(fresh._open, "spans", "process").result(timeout=300).passing
 
 
 @pytest.mark.slow
