@@ -103,7 +103,8 @@ def _same_things(words: list[str], theirs: list[str]) -> bool:
 
 
 def _some_words(words: list[str], theirs: list[str]) -> bool:
-    """Each thing that is named is named by some of its words."""
+    """Each thing that is named is named by some of its words; `put key on` means wearing it, and no shelf."""
     verb, first, second = _parts(words)
     their_verb, their_first, their_second = _parts(theirs)
-    return verb == their_verb and len(first) > 0 and set(first) <= set(their_first) and set(second) <= set(their_second)
+    named = len(first) > 0 and len(second) != 1
+    return verb == their_verb and named and set(first) <= set(their_first) and set(second) <= set(their_second)

@@ -203,6 +203,9 @@ def _files(folder: Path) -> list[Path]:
 @lru_cache(maxsize=64)
 def _read(path: Path) -> Task:
     game = read_game(path)
+    start = TextWorldGame(game)
+    if start.won or start.lost:
+        raise UsageError(f"{path} cannot be played: the game is over before the first command")
     planner = Planner(game)
     try:
         plan = planner.plan(game.scene.grounding.start, 0)

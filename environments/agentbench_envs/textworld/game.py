@@ -316,7 +316,11 @@ def compile_game(file: GameFile) -> Game:
         )
         for quest in file.quests
     )
-    return Game(Scene(logic, facts, kinds, names), quests, file.objective or "")
+    scene = Scene(logic, facts, kinds, names)
+    for thing, kind in kinds.items():
+        if thing not in names and thing != kind:
+            raise UsageError(f"'infos' has no name for {thing[:40]!r}")
+    return Game(scene, quests, file.objective or "")
 
 
 def _condition(event: Event, kinds: dict[str, str], logic: Logic) -> frozenset[Atom]:

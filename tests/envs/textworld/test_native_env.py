@@ -138,6 +138,18 @@ def test_games_of_the_original_are_played_from_a_folder(tmp_path: Path, golden: 
         assert step.info["success"] is True
 
 
+@pytest.mark.parametrize("events", ["win_events", "fail_events"])
+def test_a_game_that_is_over_before_it_begins_is_refused(tmp_path: Path, golden: Path, events: str) -> None:
+    with tarfile.open(golden / "environments" / "textworld_games.tar.gz") as archive:
+        archive.extract("coin_5.json", tmp_path, filter="data")
+    path = tmp_path / "coin_5.json"
+    game = json.loads(path.read_text(encoding="utf-8"))
+    game["quests"][0][events] = [{"condition": {"preconditions": [game["world"][0]]}}]
+    path.write_text(json.dumps(game), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"coin_5\.json cannot be played: the game is over"):
+        TextWorldEnv(games=str(tmp_path)).reset(seed=0)
+
+
 def test_a_folder_without_games_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no \.json file"):
         TextWorldEnv(games=str(tmp_path))

@@ -105,6 +105,7 @@ def hostile(whole: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     player = next(fact for fact in whole["world"] if fact["arguments"][0]["name"] == "P")
     other = {**player, "arguments": [player["arguments"][0], {"name": "r_99", "type": "r"}]}
     yield "two players", {**whole, "world": [*whole["world"], other]}
+    yield "no names", {**whole, "infos": []}
     yield (
         "two types",
         {**whole, "world": [*whole["world"], {"name": "at", "arguments": [{"name": "r_0", "type": "c"}]}]},
@@ -165,6 +166,7 @@ def test_a_house_of_hundreds_of_rooms_is_read(games: Path, tmp_path: Path) -> No
     whole["world"] += [
         {"name": name, "arguments": [here, there]} for here, there in pairwise(rooms) for name in ("north_of", "free")
     ]
+    whole["infos"] += [[room["name"], {"id": room["name"], "type": "r", "name": room["name"]}] for room in rooms]
     before = TextWorldGame.from_json(games / "coin_5.json").admissible
     assert TextWorldGame.from_json(written(whole, tmp_path)).admissible == before
 
