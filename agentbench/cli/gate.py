@@ -38,6 +38,7 @@ class Asked:
     rule: "Rule"
     inconclusive: Inconclusive
     junit: Path | None
+    report: Path | None
     json: bool
 
 
@@ -59,6 +60,9 @@ def gate(
         list[str] | None, typer.Option("--fail-under", help="METRIC=VALUE: fail where the run's summary is below it.")
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a page about the runs, as agentbench report does.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")] = False,
 ) -> None:
     """Compare a checkpoint with a baseline: regressed, ok or inconclusive."""
@@ -69,9 +73,11 @@ def gate(
         raise UsageError("--update-baseline needs --baseline FILE, the file to write")
     if baseline is None and not rule.fail_under:
         raise UsageError("there is nothing to judge by: give --baseline FILE, or --fail-under METRIC=VALUE")
+    if report is not None and report.suffix not in (".html", ".htm"):
+        raise UsageError(f"--report takes a file that ends with .html, got {report}")
     known = _known(baseline, update=update_baseline)
     runs = _loaded(run) if run else _evaluated(merge(read_toml(config) if config else {}, given), known, json=json)
-    asked = Asked(baseline, update_baseline, rule, inconclusive, junit, json)  # type: ignore[arg-type]
+    asked = Asked(baseline, update_baseline, rule, inconclusive, junit, report, json)  # type: ignore[arg-type]
     _answer(runs, known, asked)
 
 
@@ -99,7 +105,10 @@ def _known(path: Path | None, *, update: bool) -> "dict[str, Measured]":
 
     if path is None or (update and not path.exists()):
         return {}
-    return read_baseline(path)
+    known = read_baseline(path)
+    if not known and not update:
+        raise UsageError(f"the baseline {path} holds no environment; measure one with --update-baseline")
+    return known
 
 
 def _loaded(paths: Sequence[Path]) -> "dict[str, Evidence]":
@@ -143,6 +152,7 @@ def _answer(runs: "Mapping[str, Evidence]", known: "Mapping[str, Measured]", ask
     from agentbench.cli.console import emit
     from agentbench.evaluate.gate import exit_code, judge, overall
     from agentbench.report.junit import facts, write_junit
+    from agentbench.report.report import write_report
 
     judged = judge(runs, {} if asked.update else known, asked.rule)
     code = exit_code(judged, inconclusive=asked.inconclusive)
@@ -151,6 +161,8 @@ def _answer(runs: "Mapping[str, Evidence]", known: "Mapping[str, Measured]", ask
     _tell(judged, asked)
     if asked.junit is not None:
         write_junit(asked.junit, judged, asked.rule, inconclusive_fails=asked.inconclusive == "fail")
+    if asked.report is not None:
+        write_report([run.path for run in runs.values()], asked.report)
     _tell_github(judged, asked)
     if asked.json:
         for one in judged:
@@ -215,7 +227,7 @@ def _tell_github(judged: "Sequence[Judged]", asked: Asked) -> None:
     for line in annotations(judged):
         stream.write(line + "\n")
     stream.flush()
-    append(judged, asked.rule, os.environ)
+    append(judged, asked.rule, os.environ, asked.report)
 
 
 def _finite(record: Mapping[str, Any]) -> dict[str, Any]:

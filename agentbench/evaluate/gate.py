@@ -26,7 +26,7 @@ of the sign-flip test, but never more than half of it.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -48,6 +48,8 @@ from agentbench.metrics.stats import (
 )
 
 Verdict = Literal["regressed", "ok", "inconclusive"]
+Answer = Literal["regressed", "failed", "inconclusive", "ok"]
+"""A verdict, or `failed`: it did not regress, and a threshold is not met. The worst comes first."""
 Outcomes = Mapping[str, tuple[float, ...]]
 
 GATED: Mapping[str, Kind] = {**COMPARED, "sampling": "match", "seed": "match"}
@@ -114,10 +116,14 @@ class Judged:
     """Thresholds that the run stays under."""
 
     @property
+    def answer(self) -> Answer:
+        """What the gate ends with: a threshold that is not met fails one that would be ok."""
+        return "failed" if self.unmet and self.verdict != "regressed" else self.verdict
+
+    @property
     def word(self) -> str:
-        """The verdict for people: a threshold that is not met fails a gate that would be ok."""
-        under = self.unmet and self.verdict != "regressed"
-        return f"{self.verdict}, but under a threshold" if under else self.verdict
+        """The answer for people."""
+        return f"{self.verdict}, but under a threshold" if self.answer == "failed" else self.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +158,17 @@ def judge(runs: Mapping[str, Evidence], baseline: Mapping[str, Measured], rule: 
     return [_judge(name, run, mine, rule) for (name, run), mine in zip(runs.items(), found, strict=True)]
 
 
-def overall(judged: Sequence[Judged]) -> Verdict:
-    """Return the verdict on all environments: the worst one."""
-    verdicts = {one.verdict for one in judged}
-    return "regressed" if "regressed" in verdicts else "inconclusive" if "inconclusive" in verdicts else "ok"
+def overall(judged: Sequence[Judged]) -> Answer:
+    """Return the answer for all environments: the worst one."""
+    return min((one.answer for one in judged), key=get_args(Answer).index, default="ok")
 
 
 def exit_code(judged: Sequence[Judged], *, inconclusive: Literal["pass", "fail"] = "pass") -> int:
     """Return what the gate ends with: 1 for a regression or a threshold, 6 if it cannot tell and that should fail."""
-    verdict = overall(judged)
-    if verdict == "regressed" or any(one.unmet for one in judged):
+    answer = overall(judged)
+    if answer in ("regressed", "failed"):
         return 1
-    return 6 if verdict == "inconclusive" and inconclusive == "fail" else 0
+    return 6 if answer == "inconclusive" and inconclusive == "fail" else 0
 
 
 def require_complete(run: Evidence) -> None:

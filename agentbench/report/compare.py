@@ -303,7 +303,7 @@ def _parting(comparison: Comparison, partings: Partings) -> Iterator[Block]:
     yield Table("Episodes that part, flips first", columns, rows)
     yield from (_example(p, a, b) for p in examples)
     counts = partings.turns
-    bars = [Series("episodes", [], list(map(float, counts.values())))]
+    bars = [Series("", [], list(map(float, counts.values())))]
     names = [f"turn {turn + 1}" for turn in counts]
     yield draw_bars("parting", names, bars, title="First turn that differs", x="episodes")
 

@@ -142,7 +142,10 @@ def draw_lines(
 def draw_bars(
     name: str, groups: Sequence[str], parts: Sequence[Series], *, title: str, x: str, caption: str = ""
 ) -> Drawing:
-    """Draw one horizontal bar per group, made of parts; a part's `y` holds its length in each group."""
+    """Draw one horizontal bar per group, made of parts; a part's `y` holds its length in each group.
+
+    A part that the x axis already names needs no label, and then no legend.
+    """
     with _style(height=1.3 + 0.34 * len(groups)) as figure:
         axes = figure.add_subplot()
         left = [0.0] * len(groups)
@@ -154,10 +157,10 @@ def draw_bars(
         axes.invert_yaxis()
         _label(axes, title, x, "")
         axes.grid(axis="y", visible=False)
-        if len(parts) > 1:
+        if any(part.label for part in parts):
             _legend(axes)
         said = "; ".join(
-            f"{group}: " + ", ".join(f"{part.label} {part.y[i]:.3g}" for part in parts)
+            f"{group}: " + ", ".join(f"{part.label or x} {part.y[i]:.3g}" for part in parts)
             for i, group in enumerate(groups)
         )
         return _finish(name, title, caption, f"{title}. {said}", figure)

@@ -16,13 +16,13 @@ from agentbench.report.tables import Table, Value, inline, interval, markdown, n
 ANNOTATIONS = 10
 """GitHub shows that many of a step and drops the rest."""
 
-_LEVELS = {"regressed": "error", "inconclusive": "warning", "ok": "notice"}
+_LEVELS = {"regressed": "error", "failed": "error", "inconclusive": "warning", "ok": "notice"}
 
 
 def annotations(judged: Sequence[Judged]) -> Iterator[str]:
     """Yield one workflow command per environment, the worst first, and one that counts what is left out."""
     order = ("error", "warning", "notice")
-    lines = sorted(((_level(one), one) for one in judged), key=lambda line: order.index(line[0]))
+    lines = sorted(((_LEVELS[one.answer], one) for one in judged), key=lambda line: order.index(line[0]))
     shown = lines if len(lines) <= ANNOTATIONS else lines[: ANNOTATIONS - 1]
     for level, one in shown:
         yield f"::{level} title={_property(f'{one.env}: {one.word}')}::{_message('; '.join(one.reasons))}"
@@ -46,31 +46,38 @@ def summary(judged: Sequence[Judged], rule: Rule) -> str:
             (one.env, one.run.name, one.word, show(compared.before), show(compared.after), change, p, _flips(one))
         )
     columns = ("environment", "model", "verdict", "baseline", "now", "change", "p worse", "tasks lost, won")
-    under = overall(judged) != "regressed" and any(one.unmet for one in judged)
-    heading = f"### agentbench gate: {overall(judged)}{', but under a threshold' * under}\n\n"
+    heading = f"### agentbench gate: {overall(judged)}\n\n"
     reasons = "".join(f"- {inline(one.env)}: {inline('; '.join(one.reasons))}\n" for one in judged)
     rules = f"margin {rule.margin:g}, one-sided alpha {rule.alpha:g}"
     return f"{heading}{markdown(Table('', columns, rows))}\n{reasons}\n{rules}\n"
 
 
-def outputs(judged: Sequence[Judged]) -> dict[str, str]:
-    """Return the step's outputs: the verdict, and the numbers of the environment that did worst."""
-    worst = min(judged, key=lambda one: (one.verdict != "regressed", one.verdict != "inconclusive"))
+def outputs(judged: Sequence[Judged], report: Path | None = None) -> dict[str, str]:
+    """Return the step's outputs: the verdict, the numbers of the environment that did worst, and where the page is."""
+    worst = next(one for one in judged if one.answer == overall(judged))
     values = {"verdict": overall(judged), "environment": worst.env, "run": str(worst.run.path)}
     if worst.compared is not None:
         result = worst.compared.paired
         values |= {"score": f"{worst.compared.after:.6g}", "delta": f"{result.delta:.6g}"}
         values |= {"ci_low": f"{result.low:.6g}", "ci_high": f"{result.high:.6g}"}
+    if report is not None:
+        values["report"] = str(report)
     return {name: " ".join(plain(value).split()) for name, value in values.items()}
 
 
-def append(judged: Sequence[Judged], rule: Rule, variables: Mapping[str, str]) -> None:
+def append(judged: Sequence[Judged], rule: Rule, variables: Mapping[str, str], report: Path | None = None) -> None:
     """Append summary and outputs to the files that the runner named.
+
+    Args:
+        judged: What the gate found.
+        rule: By which rule.
+        variables: `GITHUB_STEP_SUMMARY` and `GITHUB_OUTPUT` name the files; what is absent is not written.
+        report: The page about the runs, if there is one.
 
     Raises:
         RecordError: One cannot be written.
     """
-    told = "".join(f"{name}={value}\n" for name, value in outputs(judged).items())
+    told = "".join(f"{name}={value}\n" for name, value in outputs(judged, report).items())
     for variable, text in (("GITHUB_STEP_SUMMARY", summary(judged, rule)), ("GITHUB_OUTPUT", told)):
         if not variables.get(variable):
             continue
@@ -79,10 +86,6 @@ def append(judged: Sequence[Judged], rule: Rule, variables: Mapping[str, str]) -
                 file.write(text)
         except OSError as error:
             raise RecordError(f"cannot write {variables[variable]} ({variable}): {error.strerror}") from error
-
-
-def _level(judged: Judged) -> str:
-    return "error" if judged.unmet else _LEVELS[judged.verdict]
 
 
 def _flips(judged: Judged) -> str:

@@ -83,7 +83,7 @@ def _suite(number: int, judged: Judged, rule: Rule, *, inconclusive_fails: bool)
 
 def facts(judged: Judged, rule: Rule) -> dict[str, str | float]:
     """Return the numbers behind a verdict, by name: for JUnit's properties and for programs."""
-    known: dict[str, str | float] = {"verdict": judged.verdict, "run": str(judged.run.path), "model": judged.run.name}
+    known: dict[str, str | float] = {"verdict": judged.answer, "run": str(judged.run.path), "model": judged.run.name}
     known |= {"coverage": judged.run.coverage, "tasks": len(judged.run.tasks), "trials": judged.run.trials}
     compared = judged.compared
     if compared is not None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.evaluate.baseline import write_baseline
 from tests.cli.command import agentbench, assert_one_clear_line
 from tests.evaluate.simulated import Outcome, write_run
 
@@ -32,7 +33,8 @@ def wins(count: int, tasks: int = 100) -> list[list[Outcome]]:
         (77, ["--inconclusive", "fail"], "inconclusive", 6),
         (77, ["--margin", "0.1"], "ok", 0),
         (77, ["--margin", "1"], "ok", 0),
-        (80, ["--fail-under", "success=0.9"], "ok", 1),
+        (80, ["--fail-under", "success=0.9"], "failed", 1),
+        (60, ["--fail-under", "success=0.9"], "regressed", 1),
     ],
 )
 def test_verdicts_and_exit_codes(
@@ -44,7 +46,8 @@ def test_verdicts_and_exit_codes(
     last = done.events[-1]
     assert (last["event"], last["verdict"], last["exit_code"]) == ("done", verdict, code)
     assert done.events[0]["delta"] == pytest.approx((count - 80) / 100)
-    assert f"echo/3@0:test: {verdict}{', but under a threshold' * ('--fail-under' in options)}: " in done.err
+    assert done.events[0]["verdict"] == verdict
+    assert f"echo/3@0:test: {verdict.replace('failed', 'ok, but under a threshold')}: " in done.err
     assert "80 % chance of ok" in done.err
 
 
@@ -72,9 +75,21 @@ def test_github_is_told(tmp_path: Path, baseline: Path) -> None:
     assert done.out.startswith("::error title=echo/3@0%3Atest%3A regressed::")
     assert "verdict=regressed\n" in (tmp_path / "o").read_text()
     assert "| echo/3@0:test |" in (tmp_path / "s.md").read_text()
+    assert "report=" not in (tmp_path / "o").read_text()
     quiet = agentbench(*arguments, "--json", cwd=tmp_path, GITHUB_ACTIONS="true")
     assert [event["event"] for event in quiet.events] == ["judged", "done"]
     assert agentbench(*arguments, cwd=tmp_path).out == ""
+
+
+def test_a_threshold_and_a_page_are_told_to_github_too(tmp_path: Path, baseline: Path) -> None:
+    run, page = write_run(tmp_path / "after", wins(80)), tmp_path / "page.html"
+    options = ("--fail-under", "success=0.9", "--report", page, "--junit", tmp_path / "j.xml")
+    variables = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": str(tmp_path / "o")}
+    done = agentbench("gate", "--run", run, "--baseline", baseline, *options, cwd=tmp_path, **variables)
+    assert done.code == 1 and done.out.startswith("::error title=echo/3@0%3Atest%3A ok%2C but under a threshold")
+    told = (tmp_path / "o").read_text()
+    assert "verdict=failed\n" in told and f"report={page}\n" in told and page.exists()
+    assert '<property name="verdict" value="failed"' in (tmp_path / "j.xml").read_text()
 
 
 def test_an_update_keeps_the_other_environments(tmp_path: Path, baseline: Path) -> None:
@@ -99,6 +114,8 @@ def test_mistakes_get_one_clear_line(tmp_path: Path, baseline: Path) -> None:
     (broken / "lock.json").unlink()
     edited = tmp_path / "edited.json"
     edited.write_text(baseline.read_text().replace('"1/1"', '"0/1"', 1))
+    nothing = tmp_path / "nothing.json"
+    write_baseline(nothing, {})
     judge = ("gate", "--run", run, "--baseline", baseline)
     for arguments, code, word in (
         (("gate", "--run", run), 2, "--baseline"),
@@ -106,6 +123,8 @@ def test_mistakes_get_one_clear_line(tmp_path: Path, baseline: Path) -> None:
         (("gate", "--run", empty, "--baseline", baseline), 2, "no run directory"),
         (("gate", "--run", broken, "--baseline", baseline), 3, "damaged"),
         (("gate", "--run", run, "--baseline", edited), 7, "changed"),
+        (("gate", "--run", run, "--baseline", nothing), 2, "holds no environment"),
+        ((*judge, "--report", "page.pdf"), 2, "--report"),
         (("gate", "--run", run, "--run", run, "--baseline", baseline), 2, "both"),
         (("gate", "--baseline", baseline, "--model", "oracle", "--env", "nowhere"), 2, "nowhere"),
         ((*judge, "--inconclusive", "perhaps"), 2, "perhaps"),

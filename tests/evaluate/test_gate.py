@@ -151,7 +151,8 @@ def test_exit_codes(tmp_path: Path) -> None:
              {"regressed": [regressed], "undecided": [undecided], "ok": [fine], "under": [under],
               "both": [undecided, regressed]}.items()}  # fmt: skip
     assert codes == {"regressed": (1, 1), "undecided": (0, 6), "ok": (0, 0), "under": (1, 1), "both": (1, 1)}
-    assert under.verdict == "ok" and "success = 0.6667 is under 0.9" in under.reasons
+    assert (under.verdict, overall([under]), overall([undecided, under, fine])) == ("ok", "failed", "failed")
+    assert "success = 0.6667 is under 0.9" in under.reasons
 
 
 def test_thresholds_need_no_baseline_and_name_what_there_is(tmp_path: Path) -> None:

@@ -66,6 +66,12 @@ def test_labels_are_text_and_nothing_else(label: str) -> None:
         assert "script" not in tags and "img" not in tags and "h1" not in tags
 
 
+def test_bars_of_one_kind_say_which() -> None:
+    named = draw_bars("b", ["run"], [Series("terminated, solved", [], [100.0])], title="T", x="%")
+    assert "terminated, solved" in named.svg
+    assert draw_bars("b", ["run"], [Series("", [], [3.0])], title="T", x="episodes").alt == "T. run: episodes 3"
+
+
 def test_what_was_not_measured_stays_empty() -> None:
     heat = draw_heat("h", [[1.0, float("nan")], [2.0, 3.0]], title="H", x="x", y="y", unit="nats", extent=(0, 2, 0, 2))
     assert heat.alt == "H: from 1 to 3 nats"
