@@ -50,13 +50,14 @@ def test_pruning_takes_what_nameless_images_stand_on_too(image: str, monkeypatch
     assert engine.engine().images(all=True, filters={"label": images.CONTENT}) == []
 
 
-def test_who_builds_the_same_image_meanwhile_waits_and_finds_it(swe_image: None) -> None:
-    api, began = engine.engine(), int(time.time())
-    before = images.find("swe")
+def test_who_builds_the_same_image_meanwhile_waits_and_finds_it(image: str) -> None:
+    before = images.build("swe")
+    api, began = engine.engine(), int(time.time()) + 1
+    time.sleep(1)
     api.remove_image("agentbench/swe", noprune=True)
     with ThreadPoolExecutor(3) as builders:
         made = list(builders.map(images.build, ["swe"] * 3))
-    assert before is not None and {each.content for each in made} == {before.content}
+    assert {each.content for each in made} == {before.content}
     asked = {"type": "image", "event": "tag"}
     tagged = [each["Actor"] for each in api.events(since=began, until=int(time.time()) + 1, filters=asked, decode=True)]
     assert [each["Attributes"]["name"] for each in tagged].count("agentbench/swe:latest") == 1
