@@ -89,7 +89,7 @@ def parse_json(complaint: str, text: str | bytes) -> Any:
         IntegrityError: It is no JSON, or is nested too deeply.
     """
     try:
-        return json.loads(text)
+        return json.loads(text if isinstance(text, str) else text.decode())
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"{complaint}: {error}") from error
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentbench.core.errors import IntegrityError, RunInvalid, UsageError
+from agentbench.core.reading import parse_json
 from agentbench.core.records import digest, write_text
 from agentbench.evaluate.evidence import Evidence, Metric
 
@@ -87,13 +88,12 @@ def read_baseline(path: Path) -> dict[str, Measured]:
         IntegrityError: It was changed by hand, or is damaged.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
         raise UsageError(
             f"cannot read the baseline {path}: {error.strerror}; make one with --update-baseline"
         ) from error
-    except ValueError as error:
-        raise IntegrityError(f"the baseline {path} is no JSON: {error}") from error
+    value = parse_json(f"the baseline {path} is no JSON", content)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else type(value).__name__
         raise UsageError(f"{path} is no baseline of format {FORMAT} (found {found!r}); make one with --update-baseline")

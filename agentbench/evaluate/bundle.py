@@ -34,7 +34,9 @@ from agentbench.evaluate.evidence import Evidence
 from agentbench.evaluate.replay import Draw, Repetition, Replayed, circumstances_difference, setting_of
 from agentbench.rollout.context import ContextSpec, Conversation
 
-Count = Annotated[int, Field(ge=0)]
+# Bounded, so that sums and means of them are finite.
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Number = Annotated[float, Field(ge=-1e100, le=1e100)]
 
 
 class _Strict(BaseModel):
@@ -60,18 +62,44 @@ class Declaration(_Strict):
     link: str = ""
 
 
-class _Lock(BaseModel):
-    """What a row reads in a lock; further fields are kept as they are."""
+class _Read(BaseModel):
+    """What a row reads in a part of a lock; further fields are kept as they are."""
 
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Limits(_Read):
+    max_turns: int
+
+
+class _Context(_Read):
+    mode: str
+    format: str
+
+
+class _Sampling(_Read):
+    temperature: float
+    top_p: float
+    top_k: int
+    max_tokens: int
+
+
+class _Hardware(_Read):
+    machine: str
+    system: str
+
+
+class _Lock(_Read):
     env: str
     split: str
     panel: str
     policy: str
     agentbench: str
-    limits: dict[str, int | float | None]
-    context: dict[str, str]
-    sampling: dict[str, Any]
-    hardware: dict[str, str]
+    limits: _Limits
+    context: _Context
+    sampling: _Sampling
+    hardware: _Hardware
+    device: str | None = None
     weights: dict[str, str] = {}
     git_commit: str | None
     git_dirty: bool | None
@@ -115,21 +143,21 @@ class Episode(_Strict):
     """One planned episode: the attempt at it that counts, or its last one where none was scored."""
 
     task: str
-    seed: int
+    seed: Count
     trial: Count
     retry: Count = 0
     end: End
     success: bool | None = None
-    rewards: list[float]
+    rewards: list[Number]
     """Per turn."""
     replies: list[str]
     """Per turn, the shortest reply from which the run's format takes the same action."""
-    tokens: list[int]
+    tokens: list[Count]
     """Per turn, sampled."""
     prompt_tokens: Count = 0
     invalid: Count = 0
     """Turns whose action was malformed or illegal."""
-    seconds: tuple[float, float]
+    seconds: tuple[Number, Number]
     """In the environment and in the policy, waiting for others included."""
     cause: str | None = None
     """What broke, where infrastructure did."""
@@ -201,22 +229,26 @@ class Bundle:
 
         Raises:
             RunInvalid: It did not end, or too many of its episodes were not scored.
+            IntegrityError: What it says of its circumstances cannot be true.
         """
         state, rows, lock = run.state, run.rows(), run.lock
         if state["status"] != "complete":
             raise RunInvalid(f"{run.path} is {state['status']}: only a complete run goes on a board")
         counting = {**{row["key"]: row for row in rows}, **run.scored()}
-        spec = ContextSpec(**lock["context"])
         whole = len({row["shard"] for row in rows}) == 1
-        head = Head(
-            declared=declared,
-            config=dict(state["config"]),
-            lock=dict(lock),
-            deterministic=setting_of(state["config"], lock).resolved.entry.deterministic,
-            date=time.strftime("%Y-%m-%d", time.gmtime(state["ended"])),
-            wall_seconds=round(state["ended"] - state["began"], 1) if whole else None,
-            attempts=len(rows),
-        )
+        try:
+            spec = ContextSpec(**lock["context"])
+            head = Head(
+                declared=declared,
+                config=dict(state["config"]),
+                lock=dict(lock),
+                deterministic=setting_of(state["config"], lock).resolved.entry.deterministic,
+                date=time.strftime("%Y-%m-%d", time.gmtime(state["ended"])),
+                wall_seconds=round(state["ended"] - state["began"], 1) if whole else None,
+                attempts=len(rows),
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            raise IntegrityError(f"{run.path}: its circumstances cannot be true: {_reason(error)}") from error
         missing = [planned.key for planned in run.plan() if planned.key not in counting]
         if missing:
             raise RunInvalid(f"{run.path} says complete, and {len(missing)} planned episodes have no row")
@@ -236,8 +268,7 @@ class Bundle:
             first, *lines = unpack(packed).splitlines()
             bundle = cls(Head.model_validate_json(first), tuple(Episode.model_validate_json(line) for line in lines))
         except (OSError, EOFError, zlib.error, ValueError) as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
-            raise IntegrityError(f"the bundle {path} cannot be read: {reason}") from error
+            raise IntegrityError(f"the bundle {path} cannot be read: {_reason(error)}") from error
         if hashlib.sha256(packed).hexdigest() != sha256:
             raise IntegrityError(f"the bundle {path} has another content than its hash says")
         if not any(row["scored"] for row in bundle.rows):
@@ -324,6 +355,11 @@ def spoken(reply: str, spec: ContextSpec) -> str:
     meant = extract(reply)
     shorter = (meant[0], f"<answer>{meant[0]}</answer>")
     return next((text for text in shorter if extract(text) == meant), reply)
+
+
+def _reason(error: Exception) -> str:
+    """Say in one line why something was refused."""
+    return error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
 
 
 def _difference(repetition: Repetition, episode: Episode) -> str | None:

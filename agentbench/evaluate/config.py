@@ -22,6 +22,9 @@ from agentbench.rollout.place import Kind, Place
 
 Count = Annotated[int, Field(ge=1)]
 
+MOST = 1_000_000
+"""Tasks, or trials, that can be asked for: they are planned one by one, in memory, before the first is played."""
+
 
 class EvalConfig(BaseModel):
     """What to evaluate, on what, and how. Unknown keys are refused."""
@@ -34,9 +37,9 @@ class EvalConfig(BaseModel):
     """`name[/variant][@version][:split]`, or a Python file that defines ENTRY; with `*` or commas, a grid of them."""
     env_args: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the environment, on top of its variant's."""
-    episodes: Annotated[int, Field(ge=0)] = 100
+    episodes: Annotated[int, Field(ge=0, le=MOST)] = 100
     """Tasks to play."""
-    trials: Count = 1
+    trials: Annotated[int, Field(ge=1, le=MOST)] = 1
     """Attempts at each task."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Root of every seed of the run: equal seeds, equal tasks."""

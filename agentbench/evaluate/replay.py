@@ -73,7 +73,8 @@ def run_difference(run: RunDirectory, *, place: Place | None = None) -> str | No
     if "seal" in state and not ended:
         return f"run.json says {state['status']}, and was sealed as that of a run which ended"
     return (
-        (summary_difference(state["summary"], plan, rows) if ended else None)
+        # While a run goes on, rows come after the summary.
+        (summary_difference(state["summary"], plan, rows) if state["status"] != "started" else None)
         or circumstances_difference(state["config"], run.lock, plan, partial(plan_tasks, place=place))
         or _rows_difference(plan, rows, ended=ended)
         or (_seal_difference(run, state) if ended else None)
@@ -99,7 +100,9 @@ def circumstances_difference(
         draw: Plans episodes; whoever checks many runs of one panel may remember what it drew.
     """
     asked, setting = EvalConfig.parse(config), setting_of(config, lock)
-    if draw(setting.resolved, asked.episodes, asked.trials, asked.seed) != list(plan):
+    if asked.trials * len({planned.task for planned in plan}) != len(plan) or draw(
+        setting.resolved, asked.episodes, asked.trials, asked.seed
+    ) != list(plan):
         return "the planned episodes are not those that the configuration draws"
     if asked.model in SCRIPTED and lock["policy"] != asked.model:
         return f"the lock says that {lock['policy']!r} played, the configuration {asked.model!r}"

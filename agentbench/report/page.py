@@ -124,10 +124,14 @@ def show_table(table: Table) -> "Markup":
 
 
 def embedded(name: str, data: Any) -> "Markup":
-    """Return data for the page's scripts; nothing in it can end the element that holds it."""
+    """Return data for the page's scripts."""
+    return _safe('<script type="application/json" id="{}">{}</script>').format(name, _safe(embeddable(data)))
+
+
+def embeddable(data: Any) -> str:
+    """Return data as `embedded` writes it, in ASCII; nothing in it can end the element that holds it."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, default=str)
-    text = text.replace("<", "\\u003c")
-    return _safe('<script type="application/json" id="{}">{}</script>').format(name, _safe(text))
+    return text.replace("<", "\\u003c")
 
 
 def asset(name: str) -> "Markup":

@@ -1,6 +1,5 @@
 """Episodes to step through: what the page's player is given, with every text and the whole kept within bounds."""
 
-import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from agentbench.core.plain import plain
 from agentbench.core.types import Reply, Turn
 from agentbench.policies.choose import bundled
 from agentbench.policies.pieces import Pieces, find_pieces
-from agentbench.report.page import asset, embedded, note
+from agentbench.report.page import asset, embeddable, embedded
 from agentbench.report.runs import Episode, Evaluation, Run
 from agentbench.rollout.context import split_thoughts
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 LIMIT = 4_000_000
 """Bytes of all episodes in a page."""
+EPISODE = LIMIT // 2
+"""Bytes of one of them; the last turns of a longer one are left out."""
 TEXT = 20_000
 """Characters of one observation or reply."""
 TOKENS = 3_000
@@ -28,29 +29,46 @@ TOKENS = 3_000
 
 
 class Shown(NamedTuple):
-    """The player, and how many episodes are in it."""
+    """The player, and what is in it."""
 
     parts: "list[Markup]"
     episodes: int
+    shortened: int = 0
+    """How many of them lack their last turns."""
+    left_out: int = 0
+    """Episodes for which there was no room."""
 
 
 def show_player(chosen: Sequence[Episode]) -> Shown:
     """Return the player's part of a page.
 
     Args:
-        chosen: The episodes, the most important first; those that do not fit any more are left out.
+        chosen: The episodes, the most important first; one that does not fit any more is left out.
     """
     tokenizers = {id(run): find_pieces(_tokenizer_folders(run)) for run in {id(e.run): e.run for e in chosen}.values()}
-    fitting, size = [], 0
+    fitting: list[dict[str, Any]] = []
+    room, shortened = LIMIT, 0
     for episode in chosen:
-        data = episode_data(episode, tokenizers[id(episode.run)])
-        size += len(json.dumps(data))
-        if size > LIMIT:
-            break
-        fitting.append(data)
-    if not fitting:
-        return Shown([note("No episode was recorded in these runs.")], 0)
-    return Shown([asset("player.html"), embedded("player-data", fitting)], len(fitting))
+        whole = episode_data(episode, tokenizers[id(episode.run)])
+        data = _within(whole, EPISODE)
+        size = len(embeddable(data)) + 1
+        if size <= room:
+            fitting.append(data)
+            room -= size
+            shortened += data is not whole
+    parts = [asset("player.html"), embedded("player-data", fitting)] if fitting else []
+    return Shown(parts, len(fitting), shortened, len(chosen) - len(fitting))
+
+
+def _within(data: dict[str, Any], room: int) -> dict[str, Any]:
+    """Leave the last turns of an episode out, as many as it takes to fit, and say so before its last observation."""
+    if len(embeddable(data)) <= room:
+        return data
+    turns = data["turns"]
+    said = "… {} more turns are in the run's trajectories\n\n"
+    room -= len(embeddable({**data, "turns": []})) + len(said) + len(str(len(turns)))
+    kept = bisect_right(list(accumulate(len(embeddable(turn)) + 1 for turn in turns)), room)
+    return {**data, "turns": turns[:kept], "final": said.format(len(turns) - kept) + data["final"]}
 
 
 def episode_data(episode: Episode, pieces: Pieces | None = None) -> dict[str, Any]:

@@ -45,12 +45,14 @@ def write_report(paths: Sequence[Path], page: Path, *, episodes: int = EPISODES,
         show: Keys or tasks of episodes that it must hold.
 
     Raises:
-        UsageError: There is no run at a path, or none of the episodes that were asked for.
+        UsageError: There is no run at a path, or none of the episodes that were asked for, or the file is no `.html`.
         RunInvalid: A run is damaged or has nothing to report yet.
         RecordError: The files cannot be written.
     """
     if page.is_dir():
         raise UsageError(f"{page} is a folder: name the HTML file to write")
+    if page.suffix not in (".html", ".htm"):
+        raise UsageError(f"-o takes a file that ends with .html, got {page}; its Markdown is written beside it")
     runs = read_runs(paths)
     chosen = _chosen(runs, episodes, show)
     chapters = list(_chapters(runs, chosen))
@@ -100,9 +102,15 @@ _LOCK = "What may change a result, as the lock of each run records it, and the c
 
 
 def _episodes(runs: Sequence[Run], chosen: Sequence[tuple[Run, list[Row]]]) -> Chapter:
-    player = show_player([episode for run, rows in chosen for episode in read_episodes(run, rows)])
     of = sum(len(run.episodes) for run in runs)
+    if not of:
+        return Chapter("Episodes", ["No episode was recorded in these runs."])
+    player = show_player([episode for run, rows in chosen for episode in read_episodes(run, rows)])
     counted = f"{player.episodes} of {of} recorded episodes: failed ones first. Choose others with --show KEY or TASK."
+    if player.left_out:
+        counted += f" {player.left_out} more were chosen and left out: the page would grow too large."
+    if player.shortened:
+        counted += f" Of {player.shortened} only the first turns are shown, for they are too long."
     return Chapter("Episodes", [counted, *map(Widget, player.parts)])
 
 

@@ -259,6 +259,15 @@ def test_a_run_that_ended_and_says_it_did_not_is_found(run: RunDirectory) -> Non
         assert f"has no {name} that could be true" in told(run)[0]
 
 
+def test_a_run_that_says_it_was_stopped_has_the_summary_of_its_rows(run: RunDirectory) -> None:
+    state = {name: value for name, value in run.state.items() if name not in ("seal", "files")}
+    write_json(run.path / "run.json", {**state, "status": "cancelled"})
+    assert told(run) == []
+    rows = run.path / "episodes.jsonl"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
+    assert any("run.json says another" in text for text in told(run))
+
+
 def test_a_run_that_ended_for_lack_of_time_or_context_replays(tmp_path: Path) -> None:
     path = play(tmp_path, "nop", max_invalid=3, time_limit=1000.0)
     rows = RunDirectory.open(path).rows()

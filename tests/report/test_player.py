@@ -1,6 +1,7 @@
 """What the player is given: the episode as it was, token by token where that is known, within bounds."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentbench.core.plain import plain
 from agentbench.policies.pieces import Pieces, find_pieces
-from agentbench.report.player import LIMIT, TEXT, episode_data, show_player
+from agentbench.report.player import EPISODE, LIMIT, TEXT, episode_data, show_player
 from agentbench.report.runs import Episode, choose, evenly, read_episodes, read_runs
 from agentbench.rollout.context import split_thoughts
 from tests.report.written import HOSTILE, turn_of, write_evaluation
@@ -92,13 +93,33 @@ def test_megabytes_are_cut_and_what_does_not_fit_is_left_out(tmp_path: Path) -> 
     long = turn_of("x" * 100_000, "y" * 100_000, traced=False)
     path = write_evaluation(tmp_path, [([long] * 10, True)] * 12)
     shown = show_player(episodes_of(path))
-    assert 0 < shown.episodes < 12
+    assert 0 < shown.episodes < 12 and shown.left_out == 12 - shown.episodes
     assert sum(map(len, shown.parts)) < LIMIT + 10_000
     (first, *_) = episodes_of(path)
     observation = episode_data(first)["turns"][0]["observation"]
     assert observation.startswith("x" * TEXT) and observation.endswith(
         "80,000 more characters are in the run's trajectories"
     )
+
+
+def test_what_is_counted_is_what_the_page_holds(tmp_path: Path) -> None:
+    path = write_evaluation(tmp_path, [([turn_of("<" * TEXT, "go", traced=False)] * 5, True)] * 12)
+    shown = show_player(episodes_of(path))
+    assert 0 < shown.episodes < 12
+    assert sum(map(len, shown.parts)) < LIMIT + 10_000
+
+
+def test_a_long_episode_is_shortened_and_keeps_nobody_out(tmp_path: Path) -> None:
+    long = [turn_of("o" * TEXT, f"reply {k}", traced=False) for k in range(220)]
+    short = ([turn_of("a", "b", traced=False)], True)
+    path = write_evaluation(tmp_path, [(long, False), *[short] * 5])
+    shown = show_player(episodes_of(path))
+    assert (shown.episodes, shown.shortened, shown.left_out) == (6, 1, 0)
+    (first, *_) = json.loads(re.findall(r'id="player-data">(.*?)</script>', "".join(shown.parts), re.DOTALL)[0])
+    kept = len(first["turns"])
+    assert 0 < kept < 220
+    assert first["final"] == f"… {220 - kept} more turns are in the run's trajectories\n\nthe end"
+    assert len(json.dumps(first)) < EPISODE
 
 
 def test_failed_episodes_come_first_and_wanted_ones_before_them() -> None:

@@ -95,6 +95,15 @@ def test_an_episode_that_was_asked_for_is_there(evaluation: Path, tmp_path: Path
         write_report([evaluation], tmp_path / "page.html", show=["nowhere"])
 
 
+def test_what_the_player_leaves_out_is_said(evaluation: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert "0 of 4 recorded episodes" in words(write_report([evaluation], page, episodes=0).page)
+    long = ([turn_of("o" * 20_000, "go", traced=False)] * 150, False)
+    text = words(write_report([write_evaluation(tmp_path, [long] * 3)], page).page)
+    assert "2 of 3 recorded episodes" in text or "1 of 3 recorded episodes" in text
+    assert "more were chosen and left out" in text and "only the first turns are shown" in text
+
+
 @pytest.mark.slow
 def test_many_episodes_make_no_large_page(tmp_path: Path, scale: float) -> None:
     count = round(1200 * scale)
@@ -168,6 +177,7 @@ def test_on_the_command_line_a_mistake_is_one_line(tmp_path: Path, evaluation: P
     assert_one_clear_line(agentbench("report", "empty", cwd=tmp_path), 2, "empty is no run directory")
     assert_one_clear_line(agentbench("report", "nowhere", cwd=tmp_path), 2, "nowhere is no run directory")
     assert_one_clear_line(agentbench("report", evaluation, "-o", evaluation, cwd=tmp_path), 2, "is a folder")
+    assert_one_clear_line(agentbench("report", evaluation, "-o", "out.md", cwd=tmp_path), 2, "ends with .html")
     (evaluation / "run.json").write_text("{damaged")
     assert_one_clear_line(agentbench("report", evaluation, cwd=tmp_path), 3, "damaged", "run.json")
 
