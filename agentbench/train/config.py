@@ -68,7 +68,8 @@ class Optim(Table):
     epochs: Count = 1
     minibatches: Count = 4
     micro_tokens: Count = 2048
-    """Tokens that go through the model together, padding included."""
+    """Tokens that go through the model together, padding included. A row that is longer goes alone; where the ratio is
+    of an episode, its rows stay together."""
 
 
 class Regularise(Table):

@@ -1,8 +1,9 @@
 """One forward pass over the rows of a batch: log-probabilities, entropies and values of the sampled tokens.
 
 The language-model head is applied only where a token was sampled: with a vocabulary of 150,000 and long observations
-that is most of the memory and a good part of the time. Rows are padded at the right, where a causal model needs no
-mask: what stands behind a token cannot reach it.
+that is most of the memory and a good part of the time. What is left of it has a bound: more logits than `LOGITS` are
+made in chunks, and made again in the backward pass, for autograd would keep those of all chunks. Rows are padded at the
+right, where a causal model needs no mask: what stands behind a token cannot reach it.
 """
 
 from collections.abc import Iterator
@@ -11,12 +12,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from agentbench.train.batch import Batch, Forward
 from agentbench.train.losses import entropy_from_logits
 
-CHUNK = 4096
-"""Sampled tokens whose logits are held at a time."""
+LOGITS = 2**25
+"""Logits, of all sampled tokens and the whole vocabulary, that are held at a time: 128 MiB in float32."""
+
+LOGIT_BYTES = 28
+"""What one of them takes at the peak, with its copies, the entropy's terms and gradients; 20 to 26 were measured."""
 
 PROBE = 64
 """Tokens whose activations are counted."""
@@ -73,12 +78,21 @@ class Reader:
 
     def _distributions(self, hidden_nh: Tensor, chosen_n: Tensor, *, entropy_grad: bool) -> tuple[Tensor, Tensor]:
         project = self.model.get_output_embeddings()
-        logprobs, entropies = [], []
-        for hidden, chosen in zip(torch.split(hidden_nh, CHUNK), torch.split(chosen_n, CHUNK), strict=True):
-            logits = project(hidden).float() / self.temperature
-            logprobs.append(torch.log_softmax(logits, -1).gather(-1, chosen[:, None])[:, 0])
+
+        def read(hidden_nh: Tensor, chosen_n: Tensor) -> tuple[Tensor, Tensor]:
+            logits_nv = project(hidden_nh).float() / self.temperature
+            logprobs_n = torch.log_softmax(logits_nv, -1).gather(-1, chosen_n[:, None])[:, 0]
             with nullcontext() if entropy_grad else torch.no_grad():
-                entropies.append(entropy_from_logits(logits))
+                return logprobs_n, entropy_from_logits(logits_nv)
+
+        chunk = max(1, LOGITS // len(project.weight))
+        if len(chosen_n) <= chunk:
+            return read(hidden_nh, chosen_n)
+        parts = [
+            checkpoint(read, hidden, chosen, use_reentrant=False, preserve_rng_state=False)
+            for hidden, chosen in zip(torch.split(hidden_nh, chunk), torch.split(chosen_n, chunk), strict=True)
+        ]
+        logprobs, entropies = zip(*parts, strict=True)
         return torch.cat(logprobs), torch.cat(entropies)
 
     def _precision(self, device: torch.device) -> AbstractContextManager[Any]:
@@ -92,7 +106,7 @@ def recompute_layers(model: Any) -> None:
 
 
 def activation_bytes(model: Any, tokens: int) -> int:
-    """Count what a forward pass over so many tokens keeps for the backward pass, the output head left out.
+    """Count what a forward pass over so many tokens keeps for the backward pass, without the output head's part.
 
     A short pass is run, and what autograd saves in it is added up: that grows linearly, for attention kernels keep
     nothing quadratic.
@@ -116,6 +130,11 @@ def activation_bytes(model: Any, tokens: int) -> int:
     ):
         model.base_model(input_ids=ids, use_cache=False)
     return sum(kept.values()) * tokens // PROBE
+
+
+def logit_bytes(model: Any, tokens: int) -> int:
+    """Bound what the output head takes beside that where so many tokens, or fewer, were sampled."""
+    return LOGIT_BYTES * min(LOGITS, tokens * len(model.get_output_embeddings().weight))
 
 
 @contextmanager

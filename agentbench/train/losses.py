@@ -361,7 +361,7 @@ def _reduce(
 ) -> Tensor:
     under_b = denominator
     if under_b is not None and not bool((torch.as_tensor(under_b) > 0).all()):
-        raise ValueError(f"denominator is {under_b}; it must be positive")
+        raise ValueError(f"denominator is {torch.as_tensor(under_b).tolist()}; it must be positive")
     if not isinstance(under_b, Tensor) or not under_b.dim():
         counts = _counts(mask_bt, votes, mode, episode_b)
         under_b = counts.each_b.to(x_bt) * (counts.total if denominator is None else denominator)

@@ -1,8 +1,8 @@
 """One update: credit, a few passes over the batch in minibatches, and what can be said about them.
 
-Minibatches and micro-batches are made of whole episodes, and their losses are divided by the counts of the whole
-minibatch; how rows are packed therefore changes nothing but speed. Rows of similar length go together, so that little
-is padding.
+Minibatches are made of whole episodes, micro-batches of rows, and losses are divided by the counts of the whole
+minibatch; how rows are packed therefore changes nothing but speed and memory. Rows of similar length go together, so
+that little is padding.
 """
 
 import math
@@ -131,7 +131,8 @@ class Learner:
         summed: dict[str, float] = defaultdict(float)
         regulariser: dict[str, float] = defaultdict(float)
         votes = 0.0
-        for index in micro_batches(whole, optim.micro_tokens):
+        # A ratio of a whole episode is read from all its rows; everything else is of a row or was counted before.
+        for index in micro_batches(whole, optim.micro_tokens, keep_episodes=algorithm.unit == "sequence"):
             part = whole.rows(index)
             width = part.token_ids_bt.shape[1]
             part_credit = whole_credit.rows(index, width)
@@ -227,19 +228,24 @@ class Learner:
             groups[1]["lr"] = optim.critic_lr * rate
 
 
-def micro_batches(batch: Batch, limit: int) -> Iterator[Tensor]:
-    """Group the rows of whole episodes of similar length, padding included under a limit of tokens."""
-    by_episode: dict[int, list[int]] = defaultdict(list)
+def micro_batches(batch: Batch, limit: int, *, keep_episodes: bool = False) -> Iterator[Tensor]:
+    """Group rows of similar length, padding included under a limit of tokens.
+
+    Args:
+        batch: The rows.
+        limit: Tokens, padding included; a row that is longer goes alone.
+        keep_episodes: Keep the rows of an episode together, also where they exceed the limit.
+    """
+    units: dict[int, list[int]] = defaultdict(list)
     for row, episode in enumerate(batch.episode_b.tolist()):
-        by_episode[episode].append(row)
+        units[episode if keep_episodes else row].append(row)
     length = batch.length_b.tolist()
-    groups = sorted(by_episode.values(), key=lambda group: (max(length[row] for row in group), group))
     part: list[int] = []
-    for group in groups:
-        grown = [*part, *group]
+    for unit in sorted(units.values(), key=lambda unit: (max(length[row] for row in unit), unit)):
+        grown = [*part, *unit]
         if part and max(length[row] for row in grown) * len(grown) > limit:
             yield torch.tensor(part)
-            grown = group
+            grown = unit
         part = grown
     if part:
         yield torch.tensor(part)

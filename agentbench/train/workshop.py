@@ -25,7 +25,7 @@ from agentbench.rollout.pool import Played
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
 from agentbench.train.config import TrainConfig
 from agentbench.train.critic import ValueHead
-from agentbench.train.forward import activation_bytes, check_reader, recompute_layers
+from agentbench.train.forward import activation_bytes, check_reader, logit_bytes, recompute_layers
 from agentbench.train.sft import Demonstrator, Recordings
 from agentbench.train.stages import Clock, Stage, stages_of
 from agentbench.train.update import Learner
@@ -233,6 +233,7 @@ def _load(config: TrainConfig, run: Path) -> Checkpoint:
     activations = activation_bytes(checkpoint.model, config.optim.micro_tokens)
     if config.dtype == "bfloat16":  # At least half of it: what is computed in bfloat16 is kept so, norms are not.
         activations //= 2
+    activations += logit_bytes(checkpoint.model, config.optim.micro_tokens)
     require_memory(_training_bytes(checkpoint.model, config), activations, int(free_memory(device) / share))
     return checkpoint
 
@@ -242,7 +243,7 @@ def require_memory(weights: int, activations: int, free: int) -> None:
 
     Args:
         weights: Bytes of gradients, moments and copies of the weights.
-        activations: Bytes that one micro-batch keeps for its backward pass; logits come on top.
+        activations: Bytes that one micro-batch keeps for its backward pass, and takes for its logits.
         free: Bytes that are there.
 
     Raises:

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from agentbench.core.types import Reply, Trajectory, Turn
-from agentbench.train.algorithms import ALGORITHMS
-from agentbench.train.batch import Batch, Credit, make_batch
+from agentbench.train.algorithms import ALGORITHMS, GRPO, RLOO
+from agentbench.train.batch import Algorithm, Batch, Credit, make_batch
+from agentbench.train.update import micro_batches
 from tests.train.rollouts import rewards_of, trajectory
 
 POLICY_GRADIENT = [name for name in ALGORITHMS if name != "sft"]
@@ -78,15 +79,33 @@ def test_the_order_of_episodes_changes_no_advantage(name: str) -> None:
                 assert values == pytest.approx(plain[e], abs=1e-5)
 
 
-@pytest.mark.parametrize("name", list(ALGORITHMS))
-def test_micro_batches_add_up_to_the_batch(name: str) -> None:
+@pytest.mark.parametrize(
+    "algorithm",
+    [*(ALGORITHMS[name]() for name in ALGORITHMS), GRPO(ratio="sequence"), RLOO(ratio="sequence")],
+    ids=repr,
+)
+def test_micro_batches_add_up_to_the_batch(algorithm: Algorithm) -> None:
     batch = batch_of(episodes(split=True))
-    algorithm = ALGORITHMS[name]()
     credit = algorithm.credit(batch)
     denominator = algorithm.denominator(batch, credit)
     whole = _gradient(algorithm, batch, credit, denominator, [torch.arange(len(batch.episode_b))])
-    parts = [batch.of_episodes(torch.tensor(chosen)) for chosen in ([0, 4], [1], [2, 3, 5])]
-    assert _gradient(algorithm, batch, credit, denominator, parts) == pytest.approx(whole, abs=1e-6)
+    by_row, by_episode = ([*micro_batches(batch, 12, keep_episodes=keep)] for keep in (False, True))
+    assert len(by_row) > len(by_episode) > 1
+    for parts in (by_row, by_episode) if algorithm.unit != "sequence" else (by_episode,):
+        assert _gradient(algorithm, batch, credit, denominator, parts) == pytest.approx(whole, abs=1e-6)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_micro_batches_are_all_rows_once_under_the_limit(keep: bool) -> None:
+    batch = batch_of(episodes(split=True))
+    for limit in (1, 12, 30, 10_000):
+        parts = [*micro_batches(batch, limit, keep_episodes=keep)]
+        assert sorted(row for part in parts for row in part.tolist()) == list(range(len(batch.episode_b)))
+        for part in parts:
+            units = {*(batch.episode_b[part] if keep else part).tolist()}
+            assert len(units) == 1 or int(batch.length_b[part].max()) * len(part) <= limit
+        episodes_of = [set(batch.episode_b[part].tolist()) for part in parts]
+        assert not keep or sum(map(len, episodes_of)) == batch.episodes
 
 
 def _gradient(algorithm, batch, credit, denominator, parts) -> list[float]:  # type: ignore[no-untyped-def]
