@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from agentbench.core.errors import UsageError
+
 if TYPE_CHECKING:
     from agentbench.core.types import Trajectory
 
@@ -38,12 +40,20 @@ class RewardTerm:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A condition on the episode's sum of one raw term; the other terms are paid only if it holds."""
+    """A condition on the episode's sum of one raw term; the other terms are paid only if it holds.
+
+    Raises:
+        UsageError: The term is the potential.
+    """
 
     term: str
     threshold: float
     strict: bool = False
     """True: the sum must exceed the threshold; False: reaching it is enough."""
+
+    def __post_init__(self) -> None:
+        if self.term == POTENTIAL:
+            raise UsageError(f"{POTENTIAL} is shaping and tells of no outcome: gate on a term, or on {SUCCESS}")
 
     def opens(self, total: float) -> bool:
         """Tell whether this sum of the term passes."""
@@ -70,8 +80,7 @@ def weigh(trajectory: "Trajectory", spec: RewardSpec, gamma: float) -> list[floa
         rewards_k, one per turn, each paid at the turn where it was earned.
     """
     gated = {gate.term for gate in spec.gates}
-    totals = {name: sum(turn.terms.get(name, 0.0) for turn in trajectory.turns) for name in gated}
-    is_open = all(gate.opens(totals[gate.term]) for gate in spec.gates)
+    is_open = all(gate.opens(sum(_raw(trajectory, RewardTerm(gate.term), gamma))) for gate in spec.gates)
     rewards = [0.0] * len(trajectory.turns)
     for term in spec.terms:
         if is_open or term.name in gated:

@@ -1,9 +1,12 @@
 """Stored terms weighed again; every number here is worked by hand."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbench.core.errors import UsageError
 from agentbench.core.rewards import Gate, RewardSpec, RewardTerm, shaping, weigh
 from agentbench.core.types import Reply, Trajectory, Turn
 
@@ -13,14 +16,14 @@ def episode(
     potentials: tuple[float, ...] = (),
     final_potential: float = 0.0,
     last_value: float | None = None,
+    success: bool | None = None,
 ) -> Trajectory:
     turns = [
         Turn("", Reply(""), "", 0.0, raw, potentials[k] if potentials else 0.0, True, {}, 0.0, 0.0, "")
         for k, raw in enumerate(terms)
     ]
-    return Trajectory(
-        "env", "test", "task", 0, turns=turns, final_potential=final_potential, last_value=last_value, end="terminated"
-    )
+    ended: dict[str, Any] = {"final_potential": final_potential, "last_value": last_value, "success": success}
+    return Trajectory("env", "test", "task", 0, turns=turns, end="terminated", **ended)
 
 
 STEPS = episode({"step": 1.0}, {"step": 1.0, "box": 1.0}, {"step": 2.0, "box": -1.0, "won": 1.0})
@@ -60,6 +63,18 @@ def test_a_gate_looks_at_the_sum_over_the_episode() -> None:
     assert weigh(STEPS, spec, 1.0) == [1.0, 1.0, 2.0], "boxes sum to 0, which reaches 0"
     spec = RewardSpec((RewardTerm("step", 1.0),), (Gate("box", 0.0, strict=True),))
     assert weigh(STEPS, spec, 1.0) == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("success", "rewards"), [(True, [-0.1, 0.9]), (False, [0.0, 0.0]), (None, [0.0, 0.0])])
+def test_success_is_a_gate_without_a_term_of_the_environment(success: bool | None, rewards: list[float]) -> None:
+    played = episode({"step": 1.0}, {"step": 1.0}, success=success)
+    terms = (RewardTerm("step", -0.1), RewardTerm("success"))
+    assert weigh(played, RewardSpec(terms, (Gate("success", 1.0),)), 1.0) == pytest.approx(rewards)
+
+
+def test_the_potential_is_no_gate() -> None:
+    with pytest.raises(UsageError, match="gate on a term, or on success"):
+        Gate("potential", 0.0)
 
 
 def test_every_gate_must_open() -> None:
