@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from agentbench.cli.options import option
-from agentbench.core.errors import Interrupted, PrerequisiteError, UsageError
+from agentbench.core.errors import PrerequisiteError, UsageError
 from agentbench.evaluate.config import EvalConfig
 
 
@@ -37,7 +37,9 @@ def train(
     named |= {"sandbox": sandbox, "allow_unsandboxed": allow_unsandboxed}
     values.update({key: value for key, value in named.items() if value is not None})
     if algorithm is not None:
-        values["algorithm"] = {"name": algorithm}
+        given = values.get("algorithm")
+        if not (isinstance(given, dict) and given.get("name") == algorithm):  # Of another one the fields are no use.
+            values["algorithm"] = {"name": algorithm}
     for setting in settings or []:
         _put(values, setting)
     recipe = TrainConfig.parse(values)
@@ -69,12 +71,7 @@ def run_training(recipe: Any, resume: Path | None = None, *, json: bool = False)
             emit(event="update", **row)
         told.tell(row)
 
-    try:
-        return run(recipe, resume=resume, listen=listen)
-    except KeyboardInterrupt:
-        raise Interrupted(
-            "interrupted; go on with: agentbench train --resume RUN (the newest folder in runs/)"
-        ) from None
+    return run(recipe, resume=resume, listen=listen)
 
 
 class _Teller:

@@ -39,6 +39,8 @@ class Counters:
     total_updates: int = 0
     episodes: int = 0
     tokens: int = 0
+    kept: int = 0
+    """Training episodes that were recorded."""
     cpu_seconds: float = 0.0
     seconds: float = 0.0
     kl_coef: float = 0.0

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from agentbench.core.errors import Failure
+from agentbench.core.errors import Failure, UsageError
 from agentbench.core.policy import Policy
 from agentbench.core.records import Planned, digest
 from agentbench.core.registry import Resolved
-from agentbench.core.rewards import RewardSpec, weigh
+from agentbench.core.rewards import POTENTIAL, RewardSpec, weigh
 from agentbench.core.rows import totals
 from agentbench.core.seeding import Part, derive
 from agentbench.core.types import Trajectory
@@ -77,6 +77,7 @@ def collect(
 
     Raises:
         Failure: No episode at all could be played.
+        UsageError: The potential is to be paid, and the environment reports none.
     """
     began, began_wall = time.process_time(), time.monotonic()
     attempts = play_all(plan, setting, policy, retries=retries)
@@ -84,6 +85,8 @@ def collect(
     played = [trajectory for _, trajectory in kept]
     if not played:
         raise Failure("environment", f"none of {len(plan)} episodes could be played: {_first_failure(attempts)}")
+    if any(term.name == POTENTIAL for term in spec.terms):
+        _require_potential(played)
     rewards = [weigh(trajectory, spec, gamma) for trajectory in played]
     groups: list[Hashable] = [trajectory.task for trajectory in played]
     metrics = {
@@ -159,6 +162,16 @@ def _entropies(played: Sequence[Trajectory]) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def _require_potential(played: Sequence[Trajectory]) -> None:
+    # On the way to success a potential changes; where nobody succeeds, one that measures progress may stay 0.
+    solved = [trajectory for trajectory in played if trajectory.success]
+    if solved and not any(turn.potential for trajectory in solved for turn in trajectory.turns):
+        raise UsageError(
+            f"{solved[0].env} reports no potential, and shaping by it pays nothing: take reward = 'native', or leave"
+            " potential out of reward.terms"
+        )
 
 
 def _first_failure(attempts: Sequence[Trajectory]) -> str:

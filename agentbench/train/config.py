@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from agentbench.core.errors import UsageError
 from agentbench.core.registry import Resolved, resolve
@@ -26,12 +26,16 @@ Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 Amount = Annotated[float, Field(ge=0)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]  # TOML has lists, and neither tuples nor paths.
+File = Annotated[Path, Field(strict=False)]
 
 
 class Table(BaseModel):
-    """A table of a recipe."""
+    """A table of a recipe: its keys and no others, nothing converted but whole numbers, no number without end."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Rollout(Table):
@@ -72,8 +76,12 @@ class Optim(Table):
     of an episode, its rows stay together."""
 
 
+MOST_OFF = 0.2
+"""The relative error of the divergence from its target is cut here, so that one odd batch moves little."""
+
+
 class Regularise(Table):
-    """What is added to the loss or taken from the reward."""
+    """What is added to the loss or taken from the reward of what the policy sampled; demonstrations are left alone."""
 
     entropy_coef: Amount = 0.0
     kl_coef: Amount = 0.0
@@ -84,7 +92,7 @@ class Regularise(Table):
     kl_target: Rate | None = None
     """Where the coefficient is to steer the divergence to; None keeps it fixed."""
     kl_horizon: Rate = 10_000
-    """Episodes over which an adaptive coefficient moves."""
+    """Episodes over which an adaptive coefficient moves; in one update by `MOST_OFF` times episodes / kl_horizon."""
 
     @property
     def kind(self) -> Literal["k1", "k2", "k3"]:
@@ -166,10 +174,11 @@ class Reward(Table):
 
     terms: dict[str, float]
     """Weight of each raw term; `potential` is shaping, `success` is 1 for a solved task."""
-    final: tuple[str, ...] = ()
+    final: Names = ()
     """Terms of which only the last turn's value counts."""
     gates: dict[str, float] = Field(default_factory=dict)
-    """Thresholds: unless the episode's sum of the term reaches it, the other terms are not paid (G-RA)."""
+    """Thresholds: unless the episode's sum of the term reaches it, the other terms are not paid (G-RA). `success` can
+    be a gate with or without being paid, `potential` cannot."""
 
 
 class TrainConfig(Table):
@@ -177,7 +186,7 @@ class TrainConfig(Table):
 
     model: str
     """A checkpoint folder, or `init:NAME` for a small model with random weights."""
-    words: tuple[str, ...] = ()
+    words: Names = ()
     """What the tokenizer of an `init:` model writes as one token besides bytes; where two overlap, the earlier wins."""
     env: str
     env_args: dict[str, Any] = Field(default_factory=dict)
@@ -193,7 +202,7 @@ class TrainConfig(Table):
     validation: Validation = Field(default_factory=Validation)
     warm_start: Stage | None = None
     """Supervised training on demonstrations, in the contexts of rollouts."""
-    demonstrations: Path | None = None
+    demonstrations: File | None = None
     """A run whose successful episodes are learned from, a person's for example; None: the oracle demonstrates."""
     value_pretraining: ValueStage | None = None
     """Fitting the critic to Monte-Carlo returns before the actor moves (VAPO, arXiv 2504.05118)."""
@@ -208,7 +217,7 @@ class TrainConfig(Table):
     """With `sandbox = "process"`: make do with a plain process where bubblewrap is missing."""
     note: str = ""
     """Where the settings come from, and what could not be established."""
-    out: Path = Path("runs")
+    out: File = Path("runs")
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
@@ -220,11 +229,7 @@ class TrainConfig(Table):
         try:
             config = cls.model_validate(values)
         except ValidationError as error:
-            # Of a value that may be a word or a table, the mistake inside the table says more.
-            first = max(error.errors(), key=lambda mistake: len(mistake["loc"]))
-            key = ".".join(str(part) for part in first["loc"] if not _KIND.match(str(part)))
-            hint = f"; known: {', '.join(_known(cls, first['loc']))}" if first["type"] == "extra_forbidden" else ""
-            raise UsageError(f"recipe: {key} = {first['input']!r}: {first['msg']}{hint}") from error
+            raise UsageError(f"recipe: {_explain(cls, error)}") from error
         config.check()
         return config
 
@@ -237,6 +242,9 @@ class TrainConfig(Table):
         algorithm = self.make_algorithm()
         resolved = self.resolve_env()
         early = self.value_pretraining
+        _, _, split = self.env.rpartition(".py")[2].partition(":")
+        if split:
+            raise UsageError(f"env = {self.env!r}: a recipe learns on train and chooses on valid, leave :{split} out")
         if self.words and not self.model.startswith("init:"):
             raise UsageError(f"words belong to a new model, and {self.model} has its tokenizer: set words = []")
         for key, episodes in (
@@ -250,7 +258,7 @@ class TrainConfig(Table):
         if self.demonstrations is not None and self.warm_start is None and not algorithm.demonstrates:
             raise UsageError(f"{algorithm.name} learns from its own episodes: demonstrations need a warm_start, or sft")
         self._check_critic(algorithm)
-        self._check_kl(algorithm)
+        self._check_regularise(algorithm)
         for split in ("train", "valid"):
             if split not in (resolved.entry.variants[resolved.variant].splits or resolved.entry.splits):
                 raise UsageError(f"{resolved.id} has no {split} split: nothing to train or to choose checkpoints on")
@@ -275,12 +283,22 @@ class TrainConfig(Table):
                 f" {algorithm.value_at!r} trains it elsewhere: take value_at = 'first'"
             )
 
-    def _check_kl(self, algorithm: Any) -> None:
-        if not self.regularise.kl_coef:
-            return
-        if algorithm.demonstrates:
-            raise UsageError(f"regularise.kl_coef needs tokens that the policy sampled, and {algorithm.name} has none")
-        if self.regularise.kl_in == "reward" and getattr(algorithm, "scale", "none") == "std":
+    def _check_regularise(self, algorithm: Any) -> None:
+        regularise = self.regularise
+        for name, coef in (("entropy_coef", regularise.entropy_coef), ("kl_coef", regularise.kl_coef)):
+            if coef and algorithm.demonstrates:
+                raise UsageError(
+                    f"regularise.{name} needs tokens that the policy sampled, and {algorithm.name} has none: leave it"
+                    " out"
+                )
+        # An update multiplies the coefficient by 1 - MOST_OFF * episodes / kl_horizon at the least.
+        least = MOST_OFF * self.rollout.episodes
+        if regularise.kl_target is not None and regularise.kl_horizon <= least:
+            raise UsageError(
+                f"regularise.kl_horizon = {regularise.kl_horizon:g} lets one update of {self.rollout.episodes} episodes"
+                f" take kl_coef to 0 or below: set it above {least:g}, a good deal above for a steady coefficient"
+            )
+        if regularise.kl_coef and regularise.kl_in == "reward" and getattr(algorithm, "scale", "none") == "std":
             raise UsageError(
                 "kl_in = 'reward' with scale = 'std' ranks groups of equal reward by their KL alone, at full size: take"
                 " kl_in = 'loss', or scale = 'none'"
@@ -299,15 +317,12 @@ class TrainConfig(Table):
         if name not in ALGORITHMS:
             raise UsageError(f"there is no algorithm {name!r}; known: {', '.join(ALGORITHMS)}")
         cls = ALGORITHMS[name]
-        known = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise UsageError(f"{name} has no field {key!r}; known: {', '.join(known)}")
+        shape: dict[str, Any] = {field.name: (field.type, field.default) for field in fields(cls)}
+        table = create_model(name, __base__=Table, **shape)
         try:
-            return TypeAdapter(cls).validate_python(values)
+            return cls(**dict(table.model_validate(values)))
         except ValidationError as error:
-            first = error.errors()[0]
-            raise UsageError(f"algorithm.{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise UsageError(f"algorithm.{_explain(table, error)}") from error
 
     def resolve_env(self, split: str = "train") -> Resolved:
         """Find the environment, in one of its splits."""
@@ -338,7 +353,7 @@ class TrainConfig(Table):
         """What the trainer pays.
 
         Raises:
-            UsageError: A term is unknown to the environment.
+            UsageError: A term is unknown to the environment, or there is none.
         """
         native = resolved.reward
         if self.reward == "native":
@@ -348,6 +363,10 @@ class TrainConfig(Table):
         if self.reward == "dense":
             return RewardSpec((*native.terms, RewardTerm(POTENTIAL)), native.gates)
         known = {term.name for term in native.terms} | {SUCCESS, POTENTIAL}
+        if not self.reward.terms:
+            raise UsageError(
+                f"reward.terms is empty and nothing would be paid: weigh some of {', '.join(sorted(known))}"
+            )
         for name in (*self.reward.terms, *self.reward.gates, *self.reward.final):
             if name not in known:
                 raise UsageError(f"{resolved.id} has no reward term {name!r}; known: {', '.join(sorted(known))}")
@@ -358,6 +377,17 @@ class TrainConfig(Table):
 
 _KIND = re.compile(r"literal\[|Reward$")
 """What pydantic calls the alternatives of a key, which are no keys."""
+
+
+def _explain(table: type[BaseModel], error: ValidationError) -> str:
+    """Say in one line what is wrong with a table, and what to change."""
+    # Of a value that may be a word or a table, the mistake inside the table says more.
+    first = max(error.errors(), key=lambda mistake: len(mistake["loc"]))
+    key = ".".join(str(part) for part in first["loc"] if not _KIND.match(str(part)))
+    if first["type"] == "missing":
+        return f"{key} is missing; set it in a recipe, or with --set {key}=..."
+    known = f"; known: {', '.join(_known(table, first['loc']))}" if first["type"] == "extra_forbidden" else ""
+    return f"{key} = {first['input']!r}: {first['msg']}{known}"
 
 
 def _known(table: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

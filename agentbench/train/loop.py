@@ -13,11 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentbench.core.errors import Failure, Interrupted, RunInvalid
 from agentbench.core.seeding import derive
 from agentbench.policies.cache import trim_heap
 from agentbench.train.batch import Batch
 from agentbench.train.collect import Experience, collect, credited, plan_groups, play_all
 from agentbench.train.config import TrainConfig
+from agentbench.train.sft import require_room
 from agentbench.train.stages import Stage
 from agentbench.train.workshop import Row, Workshop
 
@@ -46,12 +48,19 @@ def train(config: TrainConfig, *, resume: Path | None = None, listen: Listener |
         listen: Called with every row of metrics.
 
     Raises:
-        AgentBenchError: With the exit code of its class; the last checkpoint stays on disk.
+        AgentBenchError: With the exit code of its class; the last checkpoint stays on disk. Of Ctrl-C and SIGTERM it is
+            `Interrupted`, and names the run.
     """
     with Workshop(config, resume) as shop:
         try:
             for number in range(shop.counters.stage, len(shop.stages)):
                 _run_stage(shop, number, listen or _ignore)
+        except (RunInvalid, Failure):
+            shop.write_state("invalid")
+            raise
+        except KeyboardInterrupt:
+            shop.write_state("cancelled")
+            raise Interrupted(f"interrupted; go on with: agentbench train --resume {shop.run.path}") from None
         except BaseException:
             shop.write_state("cancelled")
             raise
@@ -75,10 +84,11 @@ def _run_stage(shop: Workshop, number: int, listen: Listener) -> None:
                 shop.keep(credited(experience, shop.learner.credit, KEPT))
         shop.log(row)
         listen(row)
+        if over:  # Before `last`, from where a killed run goes on: what was not written by then is made again.
+            shop.save(stage.name)
         if "valid/success" in row:
             shop.save("last")
         if over:
-            shop.save(stage.name)
             return
 
 
@@ -98,6 +108,8 @@ def _update(shop: Workshop, stage: Stage) -> tuple[Row, Experience]:
     spec = config.reward_spec(setting.resolved)
     with shop.policy.together(0 if stage.demonstrates else len(plan)):
         experience = collect(plan, setting, shop.player(stage), spec, stage.gamma, retries=config.rollout.retries)
+    if stage.demonstrates:
+        require_room((played.trajectory for played in experience.played), config.rollout.max_tokens)
     if recordings is not None:
         recordings.check(played.trajectory for played in experience.played)
     stale = _staleness(experience.batch, shop.policy.version) if not stage.demonstrates else {}

@@ -73,6 +73,20 @@ class _Demonstration:
         await self._teacher.close()
 
 
+def require_room(demonstrated: Iterable[Trajectory], max_tokens: int) -> None:
+    """Refuse to teach replies that the policy could not finish when it plays.
+
+    Raises:
+        UsageError: A reply is longer than `max_tokens`; the message says how long the longest is.
+    """
+    longest = max(len(turn.reply.token_ids) for trajectory in demonstrated for turn in trajectory.turns)
+    if longest > max_tokens:
+        raise UsageError(
+            f"rollout.max_tokens = {max_tokens} cuts what is demonstrated: replies of this model's tokens are up to"
+            f" {longest} long; set rollout.max_tokens = {longest} or more"
+        )
+
+
 class Recordings:
     """The episodes of a run that succeeded, as a teacher. They are played again, in the environment that is trained on.
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from agentbench.core.errors import RunInvalid
 from agentbench.core.seeding import derive
 from agentbench.train.batch import Algorithm, Batch, Credit, Forward
-from agentbench.train.config import Optim, Regularise
+from agentbench.train.config import MOST_OFF, Optim, Regularise
 from agentbench.train.critic import ValueHead, explained_variance
 from agentbench.train.forward import Reader
 from agentbench.train.losses import aggregate, kl_penalty, truncated_importance_weights
@@ -89,7 +89,7 @@ class Learner:
         credit = algorithm.credit(batch)._replace(weights_bt=weights_bt)
         self.credit = credit
         metrics |= _credit_metrics(batch, credit, algorithm)
-        self._set_rates(optim, rate, frozen_actor=frozen_actor)
+        self._set_rates(optim, rate)
         log: dict[str, list[float]] = defaultdict(list)
         teaching_e = teaching(batch, credit, algorithm)
         for epoch in range(optim.epochs):
@@ -147,7 +147,7 @@ class Learner:
                 summed[name] += value if name.endswith("/loss") else value * loss.votes
             for name, value in stats.items():
                 regulariser[name] += value
-        if frozen_actor:
+        if frozen_actor:  # What has no gradient is not stepped, decayed or clipped.
             for parameter in self.optimizer.param_groups[0]["params"]:
                 parameter.grad = None
         parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
@@ -217,12 +217,12 @@ class Learner:
         """Move an adaptive coefficient, for the next update (Ziegler et al., arXiv 1909.08593, section 2.2)."""
         target = self.regularise.kl_target
         if target is not None and "policy/kl_reference" in metrics:
-            error = min(max(metrics["policy/kl_reference"] / target - 1, -0.2), 0.2)
+            error = min(max(metrics["policy/kl_reference"] / target - 1, -MOST_OFF), MOST_OFF)
             self.kl_coef *= 1 + error * batch.episodes / self.regularise.kl_horizon
 
-    def _set_rates(self, optim: Optim, rate: float, *, frozen_actor: bool) -> None:
+    def _set_rates(self, optim: Optim, rate: float) -> None:
         groups = self.optimizer.param_groups
-        groups[0]["lr"] = 0.0 if frozen_actor else optim.lr * rate
+        groups[0]["lr"] = optim.lr * rate
         groups[0]["weight_decay"] = optim.weight_decay
         if len(groups) > 1:
             groups[1]["lr"] = optim.critic_lr * rate

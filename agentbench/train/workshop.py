@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from agentbench.rollout.episode import Setting
 from agentbench.rollout.launch import check_needs
 from agentbench.rollout.pool import Played
 from agentbench.train.checkpoint import Counters, find, read_counters, restore, save, save_reference
-from agentbench.train.config import TrainConfig
+from agentbench.train.config import Regularise, TrainConfig
 from agentbench.train.critic import ValueHead
 from agentbench.train.forward import activation_bytes, check_reader, logit_bytes, recompute_layers
 from agentbench.train.sft import Demonstrator, Recordings
@@ -51,7 +52,20 @@ class Workshop:
             check_needs(config.resolve_env())
         source = config.demonstrations
         self.recordings = None if source is None else Recordings(source, config.resolve_env())
+        self.valid_plan = plan_tasks(
+            config.resolve_env("valid"), config.validation.episodes, 1, config.seed, place=self._places["valid"]
+        )
         self.run = _open(config, resume)
+        try:
+            self._set_up(resumed=resume is not None)
+        except BaseException:
+            if resume is None:  # What was refused leaves no run behind.
+                shutil.rmtree(self.run.path)
+            raise
+
+    def _set_up(self, *, resumed: bool) -> None:
+        """Load what the run works with, and find out where it stands."""
+        config = self.config
         self.checkpoint = _load(config, self.run.path)
         self.model = self.checkpoint.model
         needs_critic = any(stage.algorithm.critic != "none" for stage in self.stages)
@@ -59,11 +73,12 @@ class Workshop:
         self.policy = HFPolicy(self._sampled(), batch_size=config.rollout.batch_size)
         self.counters = Counters(kl_coef=config.regularise.kl_coef)
         self.clock = Clock()
-        place = self._places["valid"]
-        self.valid_plan = plan_tasks(
-            config.resolve_env("valid"), config.validation.episodes, 1, config.seed, place=place
-        )
-        self._pending = self._last_checkpoint()
+        # The head and the weights come with the optimiser, when the stage begins; a finished stage has no moments.
+        self._pending = find(self.folder / "last")
+        if self._pending is not None:
+            self.counters = read_counters(self._pending)
+        if resumed:
+            self._forget_later()
         if self._pending is None:
             self._write_beginning()
 
@@ -82,6 +97,7 @@ class Workshop:
         with self.run.writing() as writer:
             for planned, trajectory in episodes:
                 writer.append(planned, trajectory)
+        self.counters.kept += len(episodes)
 
     @property
     def folder(self) -> Path:
@@ -89,7 +105,10 @@ class Workshop:
         return self.run.path / "checkpoints"
 
     def begin(self, number: int) -> Stage:
-        """Enter a stage: a new optimiser, and, for the main stage, the frozen reference."""
+        """Enter a stage: a new optimiser, and, for the main stage, the frozen reference.
+
+        Only what the policy sampled is regularised; a demonstration is to be made likely, and nothing else.
+        """
         stage = self.stages[number]
         is_main = number == len(self.stages) - 1
         reference = self._reference() if is_main and self.config.regularise.kl_coef > 0 else None
@@ -98,7 +117,7 @@ class Workshop:
             self.model,
             head,
             reference,
-            self.config.regularise,
+            Regularise() if stage.demonstrates else self.config.regularise,
             temperature=self.config.rollout.temperature,
             autocast=self._autocast,
         )
@@ -170,21 +189,18 @@ class Workshop:
         reference = load_checkpoint(path, device=str(self.model.device), dtype="float32").model
         return reference.requires_grad_(False)
 
-    def _last_checkpoint(self) -> Path | None:
-        """Find where an interrupted run can go on, and forget the rows that were logged after it."""
-        path = find(self.folder / "last")
-        if path is None:
-            return None
-        self.counters = read_counters(path)
-        rows = read_lines(self.run.path / "metrics.jsonl")
-        kept = [row for row in rows if row["update"] <= self.counters.total_updates]
-        write_text(self.run.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
-        # The head and the weights come with the optimiser, when the stage begins; a finished stage has no moments.
-        return path
+    def _forget_later(self) -> None:
+        """Drop what was logged and recorded after the moment where the run goes on."""
+        metrics, episodes = self.run.path / "metrics.jsonl", self.run.path / "episodes.jsonl"
+        _write_rows(metrics, [row for row in read_lines(metrics) if row["update"] <= self.counters.total_updates])
+        kept = self.run.rows()[: self.counters.kept]
+        _write_rows(episodes, kept)
+        for shard in (self.run.path / "trajectories").iterdir():
+            if shard.name not in {row["shard"] for row in kept}:
+                shard.unlink()
 
     def _write_beginning(self) -> None:
         write_text(self.run.path / "config.toml", tomli_w.dumps(_plain(self.config)))
-        (self.run.path / "metrics.jsonl").unlink(missing_ok=True)
         setting = self.setting("train", temperature=self.config.rollout.temperature, seed=self.config.seed)
         lock = make_lock(setting, self.policy, _no_plan(), batch_size=self.config.rollout.batch_size)
         write_json(self.run.path / "lock.json", lock)
@@ -197,6 +213,10 @@ _TOTALS = ("total_updates", "episodes", "tokens", "cpu_seconds", "seconds")
 def _plain(config: TrainConfig) -> Row:
     plain: Row = config.model_dump(mode="json", exclude_none=True)
     return plain
+
+
+def _write_rows(path: Path, rows: Sequence[Row]) -> None:
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _no_plan() -> list[Planned]:

@@ -6,7 +6,7 @@ several sequences per episode, unequal lengths, penalties in the reward, and cut
 
 from dataclasses import replace
 from itertools import product
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import pytest
@@ -16,8 +16,10 @@ from torch import Tensor
 from agentbench.core.errors import UsageError
 from agentbench.core.types import Trajectory
 from agentbench.train.algorithms import GRPO, RLOO, SFT, TokenPPO, TurnPPO
-from agentbench.train.batch import Batch, Forward, make_batch
+from agentbench.train.algorithms.surrogate import Surrogate, denominators
+from agentbench.train.batch import Batch, Credit, Forward, make_batch
 from agentbench.train.losses import Aggregation, truncated_importance_weights
+from agentbench.train.ratios import Level
 from tests.train import definitions
 from tests.train.definitions import Algorithm, Episode
 from tests.train.rollouts import rewards_of, trajectory
@@ -179,8 +181,75 @@ def test_a_ratio_that_is_not_of_turns_is_refused_where_one_is_read_per_turn(redu
             build()
 
 
-def test_a_product_that_is_repeated_for_each_token_is_labelled() -> None:
-    for algorithm in (TurnPPO(reduction="token-mean"), RLOO(ratio="sequence")):
-        assert "biased" in algorithm.choices()[-1]
-    for algorithm in (TurnPPO(), TurnPPO(ratio="geometric", reduction="token-mean"), RLOO()):
-        assert "biased" not in algorithm.choices()[-1]
+REPEATED, SHORTENED = "counts once for each of its tokens", "the tokens of a long turn count less"
+CHEAP = "long failures cost less"
+LABELS: list[tuple[Level, Literal["product", "geometric"], dict[Aggregation, tuple[str, ...]]]] = [
+    *(
+        ("token", reduce, {"token-mean": (), "seq-mean-token-sum": (), "seq-mean-token-mean": (CHEAP,)})
+        for reduce in get_args(Literal["product", "geometric"])
+    ),
+    (
+        "turn",
+        "product",
+        {
+            "token-mean": (f"a turn {REPEATED}",),
+            "seq-mean-token-sum": (f"a turn {REPEATED}",),
+            "seq-mean-token-mean": (f"a turn {REPEATED}", CHEAP),
+            "turn-mean": (),
+            "seq-mean-turn-sum": (),
+            "turn-sum-per-token": (CHEAP,),
+        },
+    ),
+    (
+        "turn",
+        "geometric",
+        {
+            "token-mean": (),
+            "seq-mean-token-sum": (),
+            "seq-mean-token-mean": (CHEAP,),
+            "turn-mean": (SHORTENED,),
+            "seq-mean-turn-sum": (SHORTENED,),
+            "turn-sum-per-token": (SHORTENED, CHEAP),
+        },
+    ),
+    (
+        "sequence",
+        "product",
+        {
+            "token-mean": (f"a sequence {REPEATED}",),
+            "seq-mean-token-sum": (f"a sequence {REPEATED}",),
+            "seq-mean-token-mean": (),
+        },
+    ),
+    ("sequence", "geometric", {"token-mean": (), "seq-mean-token-sum": (), "seq-mean-token-mean": (CHEAP,)}),
+]
+LABELLED = [(level, reduce, *row) for level, reduce, table in LABELS for row in table.items()]
+
+
+@pytest.mark.parametrize(("level", "reduce", "reduction", "said"), LABELLED)
+def test_a_combination_is_labelled_if_fresh_samples_have_unequal_weights(
+    level: Level, reduce: Literal["product", "geometric"], reduction: Aggregation, said: tuple[str, ...]
+) -> None:
+    surrogate = Surrogate(level, reduce, reduction, 0.2, 0.2, None)
+    assert surrogate.bias.count(";") == max(0, len(said) - 1)
+    assert all(label in surrogate.bias for label in said)
+    assert bool(surrogate.bias) == bool(said)
+
+    _, batch = both(0, stale=False)
+    new = batch.logprobs_bt.clone().requires_grad_()
+    everywhere = Credit(batch.mask_bt.clone())
+    denominator = denominators(surrogate, batch, everywhere).policy_b
+    torch.autograd.backward(surrogate.loss(Forward(new, new, None, None), batch, everywhere, denominator).total)
+    assert new.grad is not None
+    weights_n = -new.grad[batch.mask_bt > 0]
+    assert torch.allclose(weights_n, weights_n.mean()) == (not said)
+
+
+def test_every_algorithm_prints_its_label_and_its_clip() -> None:
+    for algorithm in (TurnPPO(), TokenPPO(), GRPO(), RLOO(), RLOO(reduction="seq-mean-token-mean", dual_clip=3.0)):
+        choices = algorithm.choices()
+        assert f"reduction: {algorithm.reduction}{algorithm.surrogate.bias}" in choices
+        assert any(choice.startswith("clip: 0.2 below 1, 0.2 above") for choice in choices)
+    adapted = TokenPPO(adaptive_alpha=0.05).choices()
+    assert "gamma 1.0 per token, lambda 1 - 1 / (0.05 x tokens of the episode)" in adapted
+    assert "gamma 1.0 per token, 0.8 per turn, lambda 0.95" in TokenPPO(credit_mode="bilevel", high_gamma=0.8).choices()

@@ -56,6 +56,23 @@ def test_what_fails_when_it_is_played_again_is_not_learned(run: Path, recipe: Re
         train(config)
 
 
+@pytest.mark.parametrize("changes", [{"algorithm": {"name": "sft"}}, {"warm_start": {"updates": 1}}], ids=str)
+def test_a_reply_that_would_be_cut_in_play_is_not_taught(changes: dict[str, Any], recipe: Recipe) -> None:
+    with pytest.raises(UsageError, match=r"max_tokens = 5 cuts .* set rollout.max_tokens = 6 or more"):
+        train(recipe(env=ENV, rollout={"episodes": 16, "max_tokens": 5}, **changes))
+
+
+def test_an_entropy_bonus_leaves_demonstrations_alone(recipe: Recipe) -> None:
+    few: dict[str, Any] = {"rollout": {"episodes": 2, "max_tokens": 8}, "validation": {"every": 0, "episodes": 2}}
+    few |= {"warm_start": {"updates": 2, "episodes": 4, "minibatches": 1}, "budget": {"updates": 1}}
+    losses = []
+    for coef in (0.0, 1.0):
+        rows: list[dict[str, Any]] = []
+        train(recipe(env=ENV, regularise={"entropy_coef": coef}, **few), listen=rows.append)
+        losses.append([row["policy/loss"] for row in rows if row["stage"] == "warm-start"])
+    assert losses[0] == losses[1]
+
+
 def test_what_cannot_teach_is_refused(run: Path, recipe: Recipe, tmp_path: Path) -> None:
     resolved = recipe(env=ENV).resolve_env()
     with pytest.raises(UsageError, match="no run directory"):

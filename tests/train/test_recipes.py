@@ -1,5 +1,6 @@
 """A recipe that cannot work is refused before anything is spent, with one line that says what to change."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 import torch
 
 import agentbench
-from agentbench.core.errors import UsageError
+from agentbench.core.errors import AgentBenchError, RunInvalid, UsageError
+from agentbench.core.records import RunDirectory
 from agentbench.evaluate.config import read_toml
 from agentbench.train.algorithms import TokenPPO, TurnPPO
 from agentbench.train.config import Regularise, TrainConfig
+from agentbench.train.loop import train
 from agentbench.train.stages import stages_of
 
 RECIPES = sorted((Path(agentbench.__file__).parent / "recipes").glob("*.toml"))
@@ -25,7 +28,27 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"budget": {}}, "budget has no limit"),
     ({"model": "checkpoints/best", "words": ["buy"]}, "has its tokenizer: set words = []"),
     ({"algorithm": {"name": "ppoo"}}, "no algorithm 'ppoo'"),
-    ({"algorithm": {"name": "turn-ppo", "lamda": 1.0}}, "no field 'lamda'"),
+    (
+        {"algorithm": {"name": "turn-ppo", "lamda": 1.0}},
+        "algorithm.lamda = 1.0: Extra inputs are not permitted; known: ",
+    ),
+    ({"algorithm": {"name": "turn-ppo", "clip_high": math.inf}}, "algorithm.clip_high = inf: Input should be a finite"),
+    ({"algorithm": {"name": "turn-ppo", "dual_clip": math.nan}}, "algorithm.dual_clip = nan"),
+    ({"algorithm": {"name": "turn-ppo", "value_coef": math.nan}}, "algorithm.value_coef = nan"),
+    ({"algorithm": {"name": "token-ppo", "adaptive_alpha": math.inf}}, "algorithm.adaptive_alpha = inf"),
+    (
+        {"algorithm": {"name": "grpo", "group_size": True}},
+        "algorithm.group_size = True: Input should be a valid integer",
+    ),
+    ({"reward": {"terms": {"success": math.nan}}}, "reward.terms.success = nan: Input should be a finite"),
+    ({"optim": {"lr": math.inf}}, "optim.lr = inf: Input should be a finite"),
+    ({"optim": {"weight_decay": math.inf}}, "optim.weight_decay = inf: Input should be a finite"),
+    ({"optim": {"lr": "3e-4"}}, "optim.lr = '3e-4': Input should be a valid number"),
+    ({"budget": {"updates": True}}, "budget.updates = True: Input should be a valid integer"),
+    ({"reward": {"terms": {}}}, "reward.terms is empty"),
+    ({"reward": {"terms": {"success": 1.0}, "gates": {"potential": 1.0}}}, "potential is shaping"),
+    ({"env": "sokoban/tiny:test"}, "leave :test out"),
+    ({"algorithm": {"name": "sft"}, "regularise": {"entropy_coef": 0.1}}, "regularise.entropy_coef needs tokens"),
     ({"algorithm": {"name": "turn-ppo", "value_at": "middle"}}, "value_at"),
     ({"algorithm": {"name": "turn-ppo", "clip_low": 1.5}}, "clip_low"),
     ({"algorithm": {"name": "grpo", "group_size": 1}}, "at least 2"),
@@ -62,7 +85,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"optim": {"learning_rate": 2.0}}, "known: lr, critic_lr"),
     ({"warm_start": {"updates": 1, "rate": 2.0}}, "known: updates, cpu_seconds"),
-    ({"reward": {"terms": {}, "weights": {}}}, "known: terms, final, gates"),
+    ({"reward": {"terms": {"won": 1.0}, "weights": {}}}, "known: terms, final, gates"),
     ({"warm_start": {"lr": 1e-3}}, "updates or cpu_seconds"),
     ({"reward": {"terms": {"gold": 1.0}}}, "no reward term 'gold'"),
     ({"reward": "lots"}, "reward"),
@@ -103,6 +126,57 @@ def test_shaping_discounts_as_the_algorithm_does_per_turn() -> None:
     assert TokenPPO(gamma=0.99).shaping_gamma is None
 
 
+def test_an_adaptive_coefficient_stays_above_zero(recipe: Callable[..., TrainConfig]) -> None:
+    steered = {"kl_coef": 0.1, "kl_target": 0.1}
+    with pytest.raises(UsageError, match=r"kl_horizon = 12.8 .* 64 episodes .* set it above 12.8"):
+        recipe(env="sokoban/tiny", rollout={"episodes": 64}, regularise={**steered, "kl_horizon": 12.8})
+    recipe(env="sokoban/tiny", rollout={"episodes": 64}, regularise={**steered, "kl_horizon": 12.9})
+    recipe(env="sokoban/tiny", rollout={"episodes": 64}, regularise={"kl_coef": 0.1, "kl_horizon": 1})
+
+
+def test_a_missing_key_is_told_with_how_to_set_it() -> None:
+    with pytest.raises(UsageError, match="recipe: model is missing; set it in a recipe, or with --set model="):
+        TrainConfig.parse({"env": "sokoban/tiny", "budget": {"updates": 1}})
+
+
+def test_whole_numbers_are_numbers_and_lists_are_lists(recipe: Callable[..., TrainConfig]) -> None:
+    config = recipe(
+        env="sokoban/tiny", words=["push"], optim={"lr": 1}, algorithm={"name": "turn-ppo", "value_clip": 1}
+    )
+    assert (config.words, config.optim.lr, config.make_algorithm().value_clip) == (("push",), 1.0, 1.0)
+
+
+REFUSED: list[tuple[dict[str, Any], type[AgentBenchError]]] = [
+    ({"model": "nope"}, AgentBenchError),
+    ({"model": "init:huge"}, UsageError),
+    ({"env_args": {"foo": 1}}, UsageError),
+]
+
+
+@pytest.mark.parametrize(("change", "error"), REFUSED, ids=str)
+def test_a_recipe_that_cannot_start_leaves_no_run_behind(
+    change: dict[str, Any], error: type[AgentBenchError], recipe: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    with pytest.raises(error):
+        train(recipe(env="sokoban/tiny", **change))
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_shaping_where_there_is_no_potential_is_refused(
+    fake: Callable[[str], str], recipe: Callable[..., TrainConfig]
+) -> None:
+    with pytest.raises(UsageError, match="bandit/sure@0 reports no potential"):
+        train(recipe(env=fake("BANDIT"), reward="dense", algorithm={"name": "sft"}))
+
+
+def test_a_run_that_diverged_is_invalid(fake: Callable[[str], str], recipe: Callable[..., TrainConfig]) -> None:
+    config = recipe(env=fake("BANDIT"), algorithm={"name": "sft"}, optim={"lr": 1e30, "warmup": 0})
+    with pytest.raises(RunInvalid, match="diverged"):
+        train(config)
+    (run,) = config.out.iterdir()
+    assert RunDirectory.open(run).state["status"] == "invalid"
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_bundled_recipes_are_valid(path: Path) -> None:
     values = read_toml(path)
@@ -118,7 +192,6 @@ def test_every_metric_that_is_logged_is_in_the_catalogue(
     fake: Callable[[str], str], recipe: Callable[..., TrainConfig]
 ) -> None:
     from agentbench.metrics.catalogue import describe
-    from agentbench.train.loop import train
 
     rows: list[dict[str, Any]] = []
     for name in ("turn-ppo", "grpo"):

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from agentbench.core.errors import UsageError
-from agentbench.core.records import read_lines
+from agentbench.core.errors import RecordError, UsageError
+from agentbench.core.records import RunDirectory, read_lines
 from agentbench.train.config import TrainConfig
 from agentbench.train.loop import train
 
@@ -40,6 +40,21 @@ def numbers(run: Path) -> list[dict[str, Any]]:
     ]
 
 
+def left(run: Path) -> tuple[list[str], list[str], list[dict[str, Any]]]:
+    """What a run leaves besides metrics: checkpoints, shards, and kept episodes' rows without times and places."""
+    directory = RunDirectory.open(run)
+    for row in directory.rows():
+        directory.trajectory(row)
+    rows = [
+        {name: value for name, value in row.items() if "seconds" not in name and name not in ("offset", "length")}
+        for row in directory.rows()
+    ]
+    checkpoints, shards = (
+        sorted(path.name for path in (run / name).iterdir()) for name in ("checkpoints", "trajectories")
+    )
+    return checkpoints, shards, rows
+
+
 class _Stop(Exception):
     """Breaks a run off."""
 
@@ -63,12 +78,42 @@ def test_a_broken_off_run_goes_on_exactly(stop_at: int, fake: Callable[[str], st
 
     with pytest.raises(_Stop):
         train(config, listen=stop)
-    broken = max(config.out.iterdir(), key=lambda path: path.stat().st_mtime)
-    assert broken != whole.run_dir
+    (broken,) = set(config.out.iterdir()) - {whole.run_dir}
     resumed = train(config, resume=broken)
     assert numbers(resumed.run_dir) == numbers(whole.run_dir)
     ours, theirs = (load_file(run.run_dir / "checkpoints/last/model.safetensors") for run in (resumed, whole))
     assert all(ours[name].equal(theirs[name]) for name in theirs)
+
+
+BLOCKED = [(1, "warm-start"), (1, "last"), (2, "value-pretraining"), (3, "last"), (4, "turn-ppo"), (4, "last")]
+"""After which update which checkpoint cannot be written."""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_broken_off_between_any_two_files_is_whole_in_the_end(
+    fake: Callable[[str], str], recipe: Recipe
+) -> None:
+    short = {"updates": 1, "episodes": 4, "minibatches": 1}
+    changes = {"warm_start": short, "value_pretraining": short, "budget": {"updates": 2}}
+    changes |= {"rollout": {"episodes": 4, "max_tokens": 8}, "validation": {"every": 1, "episodes": 2}}
+    config = recipe(env=fake("ECHO"), **{**STAGES, **changes})
+    whole = train(config).run_dir
+    broken: Path | None = None
+    for update, checkpoint in BLOCKED:
+
+        def block(row: dict[str, Any], update: int = update, checkpoint: str = checkpoint) -> None:
+            if row["update"] == update:
+                (run,) = set(config.out.iterdir()) - {whole}
+                (run / "checkpoints" / f".{checkpoint}.partial").touch()
+
+        with pytest.raises(RecordError, match=checkpoint):
+            train(config, resume=broken, listen=block)
+        (broken,) = set(config.out.iterdir()) - {whole}
+        (broken / "checkpoints" / f".{checkpoint}.partial").unlink()
+    assert broken is not None
+    train(config, resume=broken)
+    assert numbers(broken) == numbers(whole)
+    assert left(broken) == left(whole)
 
 
 @pytest.mark.slow

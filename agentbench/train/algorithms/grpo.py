@@ -75,11 +75,10 @@ class GRPO:
         return self.surrogate.loss(now, batch, credit, denominator.policy_b)
 
     def choices(self) -> tuple[str, ...]:
-        """Say what is biased, and how."""
+        """Say how episodes are compared and averaged, and what of it is biased."""
         scaled = " (biased towards very easy and very hard tasks, arXiv 2503.20783)" if self.scale == "std" else ""
-        averaged = " (biased: long failures cost less)" if self.reduction == "seq-mean-token-mean" else ""
         return (
             f"group of {self.group_size}, scale: {self.scale}{scaled}",
             f"ratio: {self.ratio}",
-            f"reduction: {self.reduction}{averaged}",
+            *self.surrogate.choices(),
         )

@@ -102,13 +102,16 @@ class TokenPPO:
 
     def choices(self) -> tuple[str, ...]:
         """Say how credit is assigned and averaged."""
-        adaptive = "" if self.adaptive_alpha is None else f", lambda adapted to the length with {self.adaptive_alpha}"
+        lam = (
+            f"{self.lam}" if self.adaptive_alpha is None else f"1 - 1 / ({self.adaptive_alpha} x tokens of the episode)"
+        )
+        per_turn = f", {self.high_gamma} per turn" if self.credit_mode == "bilevel" else ""
         decoupled = "" if self.lam_critic is None else f", of the critic {self.lam_critic}"
         return (
-            f"credit: {self.credit_mode}{adaptive}",
-            f"gamma {self.gamma} per token, lambda {self.lam}{decoupled}",
+            f"credit: {self.credit_mode}",
+            f"gamma {self.gamma} per token{per_turn}, lambda {lam}{decoupled}",
             f"advantages whitened over: {self.whiten}",
-            f"reduction: {self.reduction}",
+            *self.surrogate.choices(),
         )
 
     def _lam(self, batch: Batch) -> "float | Tensor":

@@ -70,5 +70,5 @@ class RLOO:
         return (
             f"group of {self.group_size}",
             f"ratio: {self.ratio}",
-            f"reduction: {self.reduction}{self.surrogate.bias}",
+            *self.surrogate.choices(),
         )

@@ -45,9 +45,30 @@ class Surrogate:
 
     @property
     def bias(self) -> str:
-        """What is wrong with this combination, in brackets; empty where nothing is."""
-        repeated = self.reduce == "product" and self.level != "token" and "turn" not in self.reduction
-        return f" (biased: a {self.level} counts once for each of its tokens)" if repeated else ""
+        """What is wrong with this combination, in brackets; empty where nothing is.
+
+        Where samples are fresh every ratio is 1, and a token t has the gradient c A_t grad log pi(a_t). Of an unbiased
+        combination c is one number for the whole batch. Of others it is a power of how many tokens are in t's turn or
+        in its episode:
+
+            +1  a product has the gradient 1 at each of its tokens, and a reduction of tokens reads it at each of them
+            -1  a geometric mean has the gradient 1 / length
+            -1  in the episode's, where a reduction divides by its tokens
+        """
+        powers = {"turn": 0, "sequence": 0}
+        if self.level != "token":
+            powers[self.level] = ("turn" not in self.reduction) - (self.reduce == "geometric")
+        powers["sequence"] -= self.reduction in ("seq-mean-token-mean", "turn-sum-per-token")
+        said = "; ".join(_BIAS[segment, power] for segment, power in powers.items() if power)
+        return f" (biased: {said})" if said else ""
+
+    def choices(self) -> tuple[str, ...]:
+        """Say how losses are averaged, and where ratios are clipped."""
+        dual = "" if self.dual_clip is None else f", and at {self.dual_clip} where the advantage is negative"
+        return (
+            f"reduction: {self.reduction}{self.bias}",
+            f"clip: {self.clip_low} below 1, {self.clip_high} above{dual}",
+        )
 
     def loss(self, now: Forward, batch: Batch, credit: Credit, denominator_b: Tensor) -> Loss:
         """Return the actor's loss on some rows, and what to log."""
@@ -76,6 +97,14 @@ class Surrogate:
         logged = {f"policy/{name}": float(stats[name]) for name in _LOGGED}
         return Loss(total, {"policy/loss": total.item(), **logged}, float(stats["votes"]))
 
+
+_BIAS = {
+    ("turn", 1): "a turn counts once for each of its tokens",
+    ("turn", -1): "the tokens of a long turn count less",
+    ("sequence", 1): "a sequence counts once for each of its tokens",
+    ("sequence", -1): "the tokens of a long episode count less, so that long failures cost less",
+}
+"""What a power of the length of a token's turn or sequence means, see `Surrogate.bias`."""
 
 _LOGGED = ("clip_fraction", "clip_fraction_low", "clip_fraction_high", "dual_clip_fraction", "approx_kl", "ratio_mean")
 

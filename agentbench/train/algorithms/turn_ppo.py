@@ -122,7 +122,7 @@ class TurnPPO:
             f"ratio: {self.ratio}",
             f"gamma {self.gamma} per turn, lambda {self.lam}{decoupled}",
             f"advantages whitened over: {self.whiten}",
-            f"reduction: {self.reduction}{self.surrogate.bias}",
+            *self.surrogate.choices(),
         )
 
     def _values(self, batch: Batch) -> Tensor:
