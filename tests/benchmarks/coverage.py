@@ -31,6 +31,7 @@ from agentbench.metrics.stats import (
     power_of,
     ratio,
     success_interval,
+    tasks_to_trust,
     wilson,
 )
 
@@ -150,6 +151,20 @@ def resampled(repeats: int) -> Iterator[Row | dict[str, Any]]:
             yield {"statistic": name, "units": n, "covers": covered / repeats}
 
 
+def sized(repeats: int) -> Iterator[Row]:
+    """How often an equal policy is trusted at the size that promises 80 %."""
+    for world in (World(m, 0, k) for m in (0.5, 0.9, 0.98) for k in (1, 4, 16)):
+        m, k = world.rate, world.trials
+        world = world._replace(tasks=tasks_to_trust((m * (1 - m) / k) ** 0.5, MARGIN))
+        rng = generator("sizes", *world.name)
+        trusted = 0
+        for _ in range(repeats):
+            rates = rng.beta(m, 1 - m, world.tasks)
+            a, b = (rng.binomial(k, rates) / k for _ in range(2))
+            trusted += non_inferior(a, b, margin=MARGIN).trusted > -MARGIN
+        yield {"rate": m, "trials": k, "tasks": world.tasks, "ok": trusted / repeats}
+
+
 def over_training_seeds(repeats: int) -> Iterator[dict[str, Any]]:
     """Intervals of a mean over training runs, whose scores are bell-shaped, or which collapse in one case of five."""
 
@@ -213,6 +228,7 @@ def tables(result: dict[str, Any]) -> dict[str, str]:
         "alike": table(grid, [*panel, "false alarm", "false alarm of t"]),
         "dropped": table(dropped, [*panel, *found]),
         "margin": table(known, [*panel, *oks]),
+        "sizes": table(result["sizes"], ["rate", "trials", "tasks", "ok"]),
         "bootstrap": table(result["bootstrap"], ["statistic", "units", "covers"]),
         "seeds": table(result["seeds"], ["scores", "seeds", "t", "bootstrap", "plain percentiles"]),
     }
@@ -237,6 +253,7 @@ def simulate(repeats: int) -> dict[str, Any]:
         "repeats": repeats,
         "summary": summary(grid),
         "grid": grid,
+        "sizes": list(sized(repeats)),
         "bootstrap": list(resampled(repeats)),
         "seeds": list(over_training_seeds(repeats)),
     }
