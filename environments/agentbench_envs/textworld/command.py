@@ -49,7 +49,8 @@ def understand(text: str, commands: Sequence[str]) -> Sequence[str]:
     words = _plain(text)
     if len(words) < 2 or " ".join(words) in _EVERYTHING:
         return _brief(" ".join(words), commands)
-    known = {command: _plain(command) for command in commands}
+    words = _complete(words, commands)
+    known = {command: _plain(command) for command in commands} if words else {}
     for fits in (_same, _same_things, _some_words):
         found = [command for command, theirs in known.items() if fits(words, theirs)]
         if found:
@@ -67,6 +68,19 @@ def _brief(words: str, commands: Sequence[str]) -> Sequence[str]:
     about = {"drop": carried, "eat": carried, "take": [thing for thing in seen if thing not in carried]}.get(words, [])
     command = f"{words} {about[0]}" if len(about) == 1 else words
     return [command] if command in commands else []
+
+
+def _complete(words: list[str], commands: Sequence[str]) -> list[str]:
+    """Name the second thing where it is left out, or return nothing where the game would make no sense of it.
+
+    Inform takes the key of a lock to be what is carried, if that is one thing. `put key` means putting it into itself,
+    `put key on` wearing it.
+    """
+    verb, first, second = _parts(words)
+    carried = [command.removeprefix("drop ") for command in commands if command.startswith("drop ")]
+    if verb in ("lock", "unlock") and len(second) <= 1:
+        return [verb, *first, "with", *_plain(carried[0])] if len(carried) == 1 else []
+    return [] if len(second) == 1 or (verb in ("put", "insert") and not second) else words
 
 
 def _plain(text: str) -> list[str]:
@@ -103,8 +117,7 @@ def _same_things(words: list[str], theirs: list[str]) -> bool:
 
 
 def _some_words(words: list[str], theirs: list[str]) -> bool:
-    """Each thing that is named is named by some of its words; `put key on` means wearing it, and no shelf."""
+    """Each thing that is named is named by some of its words."""
     verb, first, second = _parts(words)
     their_verb, their_first, their_second = _parts(theirs)
-    named = len(first) > 0 and len(second) != 1
-    return verb == their_verb and named and set(first) <= set(their_first) and set(second) <= set(their_second)
+    return verb == their_verb and len(first) > 0 and set(first) <= set(their_first) and set(second) <= set(their_second)
