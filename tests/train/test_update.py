@@ -20,6 +20,7 @@ from agentbench.rollout.episode import Setting
 from agentbench.rollout.limits import Limits
 from agentbench.testing import ECHO, resolve_fake, tiny_model
 from agentbench.train import forward
+from agentbench.train.advantages import leave_one_out
 from agentbench.train.algorithms import ALGORITHMS, RLOO, TurnPPO
 from agentbench.train.batch import Algorithm, Batch, Forward, make_batch
 from agentbench.train.collect import play_all
@@ -56,10 +57,15 @@ def policy(checkpoint: Checkpoint, head: ValueHead) -> Iterator[HFPolicy]:
     policy.close()
 
 
-def play(policy: HFPolicy, context: str = "full") -> list[Trajectory]:
+def play(policy: HFPolicy, context: str = "full", *, turns: int = 8, bootstrap: bool = False) -> list[Trajectory]:
     """Six episodes of three turns, in groups of two; replies of unequal length, and ended rows are replaced."""
     setting = Setting(
-        resolve_fake(ECHO), Limits(8), Sampling(TEMPERATURE, max_tokens=12), ContextSpec(context, "plain"), 5
+        resolve_fake(ECHO),
+        Limits(turns),
+        Sampling(TEMPERATURE, max_tokens=12),
+        ContextSpec(context, "plain"),
+        5,
+        bootstrap=bootstrap,
     )
     return play_all([Planned(f"k{e}", f"task {e // 2}", e // 2, e % 2) for e in range(6)], setting, policy, retries=0)
 
@@ -82,6 +88,18 @@ def test_a_fresh_forward_says_what_the_sampler_said(
     assert float(batch.values_bt.abs().max()) > 0.01
     torch.testing.assert_close(now.logprobs_bt, batch.logprobs_bt, rtol=0, atol=1e-5)
     torch.testing.assert_close(now.values_bt, batch.values_bt, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("context", ["full", "window:1"])
+def test_a_cut_off_is_worth_what_the_critic_says_where_the_next_reply_would_begin(
+    context: str, policy: HFPolicy
+) -> None:
+    cut, longer = play(policy, context, turns=2, bootstrap=True), play(policy, context, turns=3)
+    for short, long in zip(cut, longer, strict=True):
+        values = long.turns[2].reply.values
+        assert short.end == "max_turns" and values is not None
+        assert short.last_value == pytest.approx(values[0], abs=1e-5)
+    assert make_batch(cut, [[0.0] * 2] * 6, "abcdef").last_value_e.tolist() == [one.last_value for one in cut]
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "sft"])
@@ -181,6 +199,83 @@ def test_logged_numbers_do_not_depend_on_micro_batches(
         logged.append({name: value for name, value in metrics.items() if not name.startswith("time/")})
     assert logged[0]["policy/approx_kl"] > 0
     assert logged[0] == pytest.approx(logged[1], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("regularise", "adds"),
+    [
+        (Regularise(entropy_coef=0.5), lambda entropy, d: -0.5 * entropy),
+        (Regularise(kl_coef=0.3), lambda entropy, d: 0.3 * (torch.exp(-d) - 1 + d)),
+        (Regularise(kl_coef=0.3, kl_kind="k2"), lambda entropy, d: 0.3 * d.square() / 2),
+    ],
+    ids=["entropy", "k3", "k2"],
+)
+def test_entropy_is_added_to_the_gain_and_divergence_to_the_loss(
+    regularise: Regularise, adds: Any, policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    batch, model = batch_of(play(policy)), checkpoint.model
+    reference = tilted(checkpoint) if regularise.kl_coef else None
+    plain, regularised = (
+        gradient(Learner(model, head, ref, how, temperature=TEMPERATURE), batch)
+        for ref, how in ((None, Regularise()), (reference, regularise))
+    )
+    now = Reader(model, temperature=TEMPERATURE)(batch, entropy_grad=True)
+    ref_bt = 0.0 if reference is None else Reader(reference, temperature=TEMPERATURE)(batch).logprobs_bt
+    added_bt = adds(now.entropies_bt, now.logprobs_bt - ref_bt) * batch.mask_bt
+    weights = [*model.parameters()]
+    for weight, want in zip(weights, torch.autograd.grad(added_bt.sum() / batch.mask_bt.sum(), weights), strict=True):
+        before, after = plain.pop(0), regularised.pop(0)
+        assert before.shape == weight.shape
+        torch.testing.assert_close(after - before, want, rtol=1e-3, atol=2e-5)
+
+
+def test_a_divergence_in_the_reward_is_a_penalty_at_each_token(policy: HFPolicy, checkpoint: Checkpoint) -> None:
+    batch, reference = batch_of(play(policy)), tilted(checkpoint)
+    charged = Regularise(kl_coef=0.5, kl_in="reward")
+    learner = Learner(checkpoint.model, None, reference, charged, temperature=TEMPERATURE)
+    learner.update(batch, RLOO(group_size=2), Optim(), rate=1.0, seed=0)
+    with torch.no_grad():
+        ref_bt = Reader(reference, temperature=TEMPERATURE)(batch).logprobs_bt
+    paid = batch.rewards_ek.sum(1)
+    charged_e = torch.zeros(6).index_add(0, batch.episode_b, ((batch.logprobs_bt - ref_bt) * batch.mask_bt).sum(1))
+    want = leave_one_out(paid - 0.5 * charged_e, batch.group_e)
+    assert learner.credit is not None and charged_e.abs().min() > 0.01
+    torch.testing.assert_close(learner.credit.advantages_bt.sum(1) / batch.mask_bt.sum(1), want, rtol=1e-3, atol=1e-4)
+
+
+def test_a_frozen_actor_stands_still_and_rates_are_shares(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    learner = Learner(checkpoint.model, head, None, Regularise(entropy_coef=0.1), temperature=TEMPERATURE)
+    before, said = copy.deepcopy(checkpoint.model.state_dict()), head.linear.weight.clone()
+    optim = Optim(lr=1e-2, critic_lr=1e-3, weight_decay=0.1)
+    learner.update(batch_of(play(policy)), TurnPPO(), optim, rate=0.5, seed=0, frozen_actor=True)
+    assert all(weight.equal(before[name]) for name, weight in checkpoint.model.state_dict().items())
+    assert all(weight.grad is None for weight in checkpoint.model.parameters()), "the clipped norm is the critic's"
+    assert not said.equal(head.linear.weight)
+    learner.update(batch_of(play(policy)), TurnPPO(), optim, rate=0.5, seed=0)
+    assert [group["lr"] for group in learner.optimizer.param_groups] == [5e-3, 5e-4]
+    assert not all(weight.equal(before[name]) for name, weight in checkpoint.model.state_dict().items())
+
+
+def test_in_another_precision_ratios_start_at_one_and_the_sampler_is_weighed(
+    policy: HFPolicy, checkpoint: Checkpoint, head: ValueHead
+) -> None:
+    batch = batch_of(play(policy))
+    noise = torch.randn(batch.logprobs_bt.shape, generator=torch.Generator().manual_seed(0))
+    batch = replace(batch, logprobs_bt=batch.logprobs_bt + 0.3 * noise * batch.mask_bt)  # the sampler's deviation
+    kind = torch.bfloat16
+    learner = Learner(checkpoint.model, head, None, Regularise(), temperature=TEMPERATURE, autocast=kind)
+    optim = Optim(lr=1e-30, critic_lr=1e-30, minibatches=1)
+    metrics = learner.update(batch, TurnPPO(), optim, rate=1.0, seed=0)
+    assert metrics["policy/ratio_mean"] == pytest.approx(1.0, abs=0.05)
+    assert metrics["policy/logprob_mismatch"] == pytest.approx(0.3 * (2 / torch.pi) ** 0.5, rel=0.2)
+    with torch.no_grad():
+        old_bt = Reader(checkpoint.model, temperature=TEMPERATURE, autocast=kind)(batch).logprobs_bt
+    turns_ek = batch.turn_sums((old_bt - batch.logprobs_bt) * batch.mask_bt)
+    want_bt = batch.spread(turns_ek.exp().clamp(max=2.0))
+    assert learner.credit is not None and learner.credit.weights_bt is not None
+    torch.testing.assert_close(learner.credit.weights_bt, want_bt, rtol=0.05, atol=0.05)
 
 
 def test_the_coefficient_that_is_logged_is_the_one_that_was_used(
