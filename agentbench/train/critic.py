@@ -2,7 +2,12 @@
 
 V(s) is read from the hidden state *before* a token, so that at the first token of a turn it has seen the observation
 and nothing of the reply: a baseline that does not depend on the action (Turn-PPO, arXiv 2512.17008, section on the
-turn-level MDP; facts about where others read it are in `docs/notes/`).
+turn-level MDP). Public implementations disagree: iOPEN reads it there too, VAGEN at the turn's last token, AgileRL
+takes the mean of the turn's values or the last one; `TurnPPO.value_at` chooses.
+
+Who has a vote in the critic's error differs as well. Here each turn has one (each token, in token-PPO), so that long
+episodes count more; iOPEN gives each of an episode's N turns 1/N, one vote per episode, which is `value_loss` with
+`aggregate="seq-mean-token-mean"` on a mask of first tokens.
 """
 
 import torch

@@ -18,6 +18,8 @@ prints the choice:
     whiten      over `turn`s, over `token`s (long turns weigh more), or `none`
     reduction   how turns are averaged; see `losses.aggregate`
 
+The critic's error gives each turn one vote; iOPEN, one of the five, gives each episode one (see `critic`).
+
 A product over a long turn leaves the clip range for reasons that are noise: half of the turns at 100 tokens with a
 standard deviation of 0.03 each. Watch `policy/clip_fraction`, or take the geometric mean with a clip near 3e-4.
 """
