@@ -6,9 +6,8 @@ is larger than a machine's word: what is would end in an OverflowError far from 
 """
 
 import functools
-import gzip
-import io
 import json
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -33,15 +32,18 @@ MOST_BYTES = 1 << 28
 
 
 def unpack(packed: bytes) -> bytes:
-    """Return what gzip packed.
+    """Return what gzip packed into one member.
 
     Raises:
-        ValueError: It unpacks to more than `MOST_BYTES`; EOFError, OSError and zlib.error where it is damaged.
+        ValueError: It unpacks to more than `MOST_BYTES`, or is cut off.
+        zlib.error: It is damaged.
     """
-    with gzip.open(io.BytesIO(packed)) as file:
-        content = file.read(MOST_BYTES + 1)
+    machine = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    content = machine.decompress(packed, MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise ValueError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
+    if not machine.eof or machine.unused_data:
+        raise ValueError("it is not one whole gzip member")
     return content
 
 
@@ -169,8 +171,10 @@ def _all_of(kind: Any) -> Callable[[Collection[Any]], bool]:
 
     def every(values: Collection[Any]) -> bool:
         found = {*map(type, values)}
-        whole = values if found == {int} else [value for value in values if type(value) is int]
-        return found <= types and (not whole or (_is_word(min(whole)) and _is_word(max(whole))))
+        if not found <= types or int not in found:
+            return found <= types
+        whole = values if len(found) == 1 else [value for value in values if type(value) is int]
+        return _is_word(min(whole)) and _is_word(max(whole))
 
     return every
 

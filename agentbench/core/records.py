@@ -224,7 +224,7 @@ class RunDirectory:
                 # A row that claims more than there is must not make room for it.
                 packed = shard.read(min(row["length"], os.fstat(shard.fileno()).st_size))
             text = unpack(packed).decode()
-        except (OSError, EOFError, zlib.error, ValueError) as error:
+        except (OSError, zlib.error, ValueError) as error:
             raise IntegrityError(f"{place} cannot be read: {error}") from error
         head, *turns = (parse_json(f"{place} cannot be read", line) for line in text.split("\n")[:-1] or [""])
         misfit = _misfit(head, turns)

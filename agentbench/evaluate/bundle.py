@@ -267,7 +267,7 @@ class Bundle:
             packed = path.read_bytes()
             first, *lines = unpack(packed).splitlines()
             bundle = cls(Head.model_validate_json(first), tuple(Episode.model_validate_json(line) for line in lines))
-        except (OSError, EOFError, zlib.error, ValueError) as error:
+        except (OSError, zlib.error, ValueError) as error:
             raise IntegrityError(f"the bundle {path} cannot be read: {_reason(error)}") from error
         if hashlib.sha256(packed).hexdigest() != sha256:
             raise IntegrityError(f"the bundle {path} has another content than its hash says")
