@@ -81,7 +81,7 @@ class Jail(ABC):
             self._state = "running"
             try:
                 self._boot()
-                self._shell = Shell(self._open(self._folder), SHELL)
+                self._shell = self._new_shell()
             except BaseException:
                 self.close()
                 raise
@@ -177,7 +177,7 @@ class Jail(ABC):
     def _run(self, command: bytes, timeout: float) -> Ended:
         """Run a command in the shell, with the warden armed; leave no shell behind that cannot go on."""
         if self._shell is None:
-            self._shell = self._reopen(SHELL)
+            self._shell = self._new_shell()
         self._order(f"{max(timeout, 0.01):.3f}")
         try:
             ended = self._shell.run(
@@ -239,12 +239,15 @@ class Jail(ABC):
             self._service.close()
             self._service = None
 
-    def _reopen(self, script: str) -> Shell:
-        try:
-            return Shell(self._open(self._folder), script)
-        except Failure:
+    def _new_shell(self) -> Shell:
+        """Start a shell, and wait until it answers: its start shall not use up the time of a command."""
+        for _ in range(2):
+            with suppress(Failure, TimeoutError):
+                shell = Shell(self._open(self._folder), SHELL)
+                if shell.run(b":", most=0, deadline=time.monotonic() + GRACE_SECONDS).began:
+                    return shell
             self._sweep()
-            return Shell(self._open(self._folder), script)
+        raise self._broken("no shell starts in it")
 
     def _sweep(self) -> None:
         """Have every process inside killed."""
