@@ -25,6 +25,7 @@ from tests.evaluate.simulated import draw, in_memory, write_run
 
 Outcomes = list[list[bool]]
 SIZES = ((50, 1), (100, 1), (100, 4), (200, 4))
+GUARDS = ((10, 3), (100, 3), (100, 4), (100, 8))
 DROPS = (0.0, 0.05, 0.1)
 
 
@@ -48,6 +49,20 @@ def one(pair: tuple[Outcomes, Outcomes]) -> tuple[str, str]:
 def verdict(a: Evidence, b: Evidence) -> str:
     comparison = compare([Side("a", (a,)), Side("b", (b,))])
     return comparison.pairs[0].verdict(0.05)
+
+
+def guard(tasks: int, trials: int, repetitions: int) -> dict[str, Any]:
+    """What the severity guard says of an unchanged policy, and what it would if one severe task were enough."""
+    bare = guarded = regressed = 0
+    for name in range(repetitions):
+        a, b = (in_memory(outcomes, policy=who) for outcomes, who in zip(draw(name, tasks, trials), "ab", strict=True))
+        found = judge({a.env: b}, {a.env: Measured.of(a)}, Rule())[0]
+        assert found.compared is not None
+        bare += bool(found.compared.severe)
+        guarded += found.compared.guarded
+        regressed += found.verdict == "regressed"
+    counts = {"one severe task": bare, "guard": guarded, "regressed": regressed}
+    return {"tasks": tasks, "trials": trials, **{word: round(n / repetitions, 4) for word, n in counts.items()}}
 
 
 def on_disk(name: int, folder: Path) -> str:
@@ -84,12 +99,15 @@ def main() -> None:
             f"{row['regressed']:>18.1%}{row['ok']:>7.1%}{row['inconclusive']:>14.1%}",
             flush=True,
         )
+    guards = [guard(*size, options.repetitions) for size in GUARDS]
+    for row in guards:
+        print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
         found = Counter(on_disk(name, Path(folder)) for name in range(options.repetitions))
     false = 1 - found["no difference"] / options.repetitions
     print(f"through run directories, 30 x 2, no difference: {false:.1%} called one")
-    result = {"repetitions": options.repetitions, "rates": rows, "false_alarms_on_disk": false}
+    result = {"repetitions": options.repetitions, "rates": rows, "guard": guards, "false_alarms_on_disk": false}
     print(f"{time.perf_counter() - began:.0f} s")
     if options.out:
         options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
