@@ -21,6 +21,9 @@ _KINDS: Mapping[str, Any] = {
 }
 """What every row says, and of which kind it is."""
 
+MOST_TURNS = 1_000_000
+"""What an episode may have: figures count by turn."""
+
 # Rows of earlier versions have no terms and no sandbox.
 _SHAPE = Shape({name: check_of(kind) for name, kind in _KINDS.items()}, optional=("terms", "sandbox"))
 
@@ -80,5 +83,7 @@ def require_row(place: str, row: Mapping[str, Any]) -> None:
 def _could_be_true(name: str, value: Any) -> bool:
     if name == "failure" and value is not None:
         return "cause" in value
+    if name == "turns":
+        return bool(0 <= value <= MOST_TURNS)
     numbers = value.values() if name == "terms" else [value] if isinstance(value, float) else []
     return all(map(math.isfinite, numbers))

@@ -31,6 +31,9 @@ class Pieces:
         """
         from tokenizers.decoders import DecodeStream
 
+        # No tokenizer has ids beyond 32 bits; the library raises on them.
+        if not all(0 <= token < 2**32 for token in token_ids):
+            return None
         if self._tokenizer.decode(list(token_ids), skip_special_tokens=True) != text:
             return None
         stream = DecodeStream(skip_special_tokens=False)

@@ -136,6 +136,15 @@ def test_a_row_whose_terms_are_no_numbers_is_damage(run: RunDirectory, terms: An
     assert run.rows()[0]["reward"] == 3.0, "earlier versions wrote no terms"
 
 
+@pytest.mark.parametrize("turns", [-1, 10**15])
+def test_a_row_of_more_turns_than_anybody_plays_is_damage(run: RunDirectory, turns: int) -> None:
+    with run.writing() as writer:
+        row = writer.append(PLANNED, example())
+    (run.path / "episodes.jsonl").write_text(json.dumps({**row, "turns": turns}) + "\n")
+    with pytest.raises(IntegrityError, match="has no turns that could be true"):
+        run.rows()
+
+
 def test_strange_numbers_come_back_too(run: RunDirectory) -> None:
     strange = example(math.inf, -math.inf, 0.1 + 0.2, 5e-324, -0.0)
     with run.writing() as writer:

@@ -60,6 +60,7 @@ def test_the_texts_of_tokens_make_up_the_reply(ids: list[int]) -> None:
 
 def test_another_tokenizer_is_noticed() -> None:
     assert Pieces(BUNDLED).of([40, 41, 42], "what it does not say") is None
+    assert Pieces(BUNDLED).of([10**15], "x") is Pieces(BUNDLED).of([-1], "x") is None
     assert find_pieces([Path("/nowhere")]) is None
 
 
