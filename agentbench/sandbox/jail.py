@@ -8,7 +8,7 @@ import tarfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -242,9 +242,11 @@ class Jail(ABC):
     def _new_shell(self) -> Shell:
         """Start a shell, and wait until it answers: its start shall not use up the time of a command."""
         for _ in range(2):
-            with suppress(Failure, TimeoutError):
+            with suppress(Failure, TimeoutError), ExitStack() as stack:
                 shell = Shell(self._open(self._folder), SHELL)
+                stack.callback(shell.close)
                 if shell.run(b":", most=0, deadline=time.monotonic() + GRACE_SECONDS).began:
+                    stack.pop_all()
                     return shell
             self._sweep()
         raise self._broken("no shell starts in it")

@@ -240,10 +240,14 @@ def test_a_closed_sandbox_stays_closed(make: Make) -> None:
 
 def test_a_sandbox_ends_when_its_lifetime_is_over(make: Make) -> None:
     sandbox = make(Limits(lifetime=2))
-    sandbox.start()
-    time.sleep(4)
-    with pytest.raises(Failure) as caught:
+
+    def outlive() -> None:
+        sandbox.start()
+        time.sleep(4)
         sandbox.exec("true")
+
+    with pytest.raises(Failure) as caught:
+        outlive()
     assert caught.value.cause == "sandbox"
     sandbox.close()
 
