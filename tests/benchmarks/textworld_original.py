@@ -1,4 +1,4 @@
-"""The original's side of `textworld_speed`; runs in an environment of its own and imports nothing of ours.
+"""The original, for `textworld_speed` and `textworld_fidelity`; has an environment of its own, imports nothing of ours.
 
 One JSON request per line on standard input, one JSON answer per line on standard output.
 """
@@ -42,11 +42,42 @@ def play(request: dict[str, Any]) -> float:
     return spent / len(request["choices"])
 
 
+class Watched:
+    """A game that is played command by command, with all that another engine can be held against."""
+
+    env: Any = None
+
+    def reset(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Open a game."""
+        if self.env is not None:
+            self.env.close()
+        wanted = textworld.EnvInfos(
+            admissible_commands=True, policy_commands=True, entities=True, score=True, won=True, lost=True
+        )
+        self.env = textworld.start(request["path"], wanted)
+        return self.shown(self.env.reset())
+
+    def step(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Say a command."""
+        return self.shown(self.env.step(request["command"])[0])
+
+    def shown(self, state: Any) -> dict[str, Any]:
+        """Return what followed."""
+        return {
+            "admissible": state["admissible_commands"],
+            "policy": state["policy_commands"],
+            "entities": [name for name in state["entities"] if name],
+            **{key: state[key] for key in ("score", "won", "lost")},
+        }
+
+
 def main() -> None:
+    watched = Watched()
+    answers = {"make": make, "play": play, "reset": watched.reset, "step": watched.step}
     for line in sys.stdin:
         request = json.loads(line)
         with contextlib.redirect_stdout(sys.stderr):
-            answer = make(request) if request["what"] == "make" else play(request)
+            answer = answers[request["what"]](request)
         print(json.dumps(answer), flush=True)
 
 
