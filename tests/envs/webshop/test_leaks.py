@@ -28,6 +28,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 Record = Callable[[str, object], None]
 """Writes a number beside a test's outcome."""
 
+PATIENCE = 300.0
+"""Seconds until something counts as never happening; a busy machine takes more than a minute to start a browser."""
+
 LISTENS = "0A"
 """How the system's table of connections writes that state."""
 
@@ -83,8 +86,8 @@ def _listening() -> list[tuple[str, str]]:
     return [(row[1], row[9]) for row in rows if row[3] == LISTENS]
 
 
-def waits_for(holds: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
+def waits_for(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
     while not holds() and time.monotonic() < end:
         time.sleep(0.1)
     return holds()
@@ -144,7 +147,7 @@ def stop(home: Path, scratch: Path, number: signal.Signals, code: int, moment: f
         time.sleep(moment)
     listened = ports(process.pid)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, said
     assert waits_for(lambda: nothing_left(scratch, swept=number == signal.SIGKILL)), (moment, left(scratch))
     assert listened.isdisjoint(address for address, _ in _listening())
@@ -158,7 +161,7 @@ def test_an_evaluation_outlives_its_browsers(tmp_path: Path, scratch: Path) -> N
     )
     for number in (signal.SIGKILL, signal.SIGSTOP):
         strike(tmp_path, scratch, number)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
     rows = rows_in(tmp_path)
     failed = [row for row in rows if not row["scored"]]
