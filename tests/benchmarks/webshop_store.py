@@ -38,19 +38,24 @@ def entry(product: Product) -> dict[str, object]:
     }
 
 
+def said(product: Product, number: int) -> dict[str, object]:
+    """Return what the original's file of attributes says about a product; two of five are wished for, as there."""
+    wish = {"instruction": f"i need {product['query']}", "instruction_attributes": product["Attributes"]}
+    return {"attributes": product["Attributes"], **(wish if number % 5 < 2 else {})}
+
+
 def write(folder: Path, count: int) -> int:
-    """Write product file and attributes, a wish for each product; return the product file's bytes."""
-    products = [made.product for made in generate(count, 0)]
-    wishes = {
-        product["asin"]: {
-            "attributes": product["Attributes"],
-            "instruction": f"i need {product['query']}",
-            "instruction_attributes": product["Attributes"],
-        }
-        for product in products
-    }
-    (folder / "items_shuffle.json").write_text(json.dumps([entry(product) for product in products]), encoding="utf-8")
-    (folder / "items_ins_v2.json").write_text(json.dumps(wishes), encoding="utf-8")
+    """Write product file and attributes; return the product file's bytes.
+
+    One at a time, as a process that is started by a large one counts that one's memory as its own peak.
+    """
+    with (folder / "items_shuffle.json").open("w") as products, (folder / "items_ins_v2.json").open("w") as wishes:
+        for number, made in enumerate(generate(count, 0)):
+            products.write(f"{', ' if number else '['}{json.dumps(entry(made.product))}")
+            key, value = json.dumps(made.product["asin"]), json.dumps(said(made.product, number))
+            wishes.write(f"{', ' if number else '{'}{key}: {value}")
+        products.write("]")
+        wishes.write("}")
     return (folder / "items_shuffle.json").stat().st_size
 
 
