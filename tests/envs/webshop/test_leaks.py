@@ -88,9 +88,9 @@ def _listening() -> list[tuple[str, str]]:
 
 def waits_for(holds: Callable[[], bool]) -> bool:
     end = time.monotonic() + PATIENCE
-    while not holds() and time.monotonic() < end:
+    while not (held := holds()) and time.monotonic() < end:
         time.sleep(0.1)
-    return holds()
+    return held
 
 
 def test_nothing_stays_after_many_episodes(scratch: Path, scale: float, record_property: Record) -> None:
