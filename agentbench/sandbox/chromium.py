@@ -49,7 +49,7 @@ def sweep() -> list[Path]:
     may belong to one that is about to listen.
     """
     gone = []
-    for path in _temporary().glob(".*/SingletonSocket"):
+    for path in _temporary().glob("*/SingletonSocket"):  # Some versions of Chromium hide the folder, others do not.
         folder = path.parent
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
             status = folder.stat()

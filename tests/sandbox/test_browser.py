@@ -182,12 +182,13 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     assert "pip install -e '.[browser]'" in str(module.missing())
 
 
-def test_sockets_at_which_nobody_listens_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hidden", ["", "."])
+def test_sockets_at_which_nobody_listens_are_swept(monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as home:  # A socket's path is short.
         monkeypatch.setenv("TMPDIR", home)
         open_ends = []
-        for name in (".org.chromium.dead", ".org.chromium.live", ".org.chromium.young", ".another.dead"):
-            folder = Path(home) / name
+        for name in ("org.chromium.dead", "org.chromium.live", "org.chromium.young", "another.dead"):
+            folder = Path(home) / (hidden + name)
             folder.mkdir()
             end = socket.socket(socket.AF_UNIX)
             end.bind(str(folder / "SingletonSocket"))
@@ -199,5 +200,5 @@ def test_sockets_at_which_nobody_listens_are_swept(monkeypatch: pytest.MonkeyPat
         swept = sweep()
         for end in open_ends:
             end.close()
-        assert swept == [Path(home) / ".org.chromium.dead"]
+        assert swept == [Path(home) / f"{hidden}org.chromium.dead"]
         assert not swept[0].exists() and len(list(Path(home).iterdir())) == 3
