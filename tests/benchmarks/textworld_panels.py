@@ -81,7 +81,7 @@ def table(panels: dict[str, Any]) -> str:
             f"| `{variant}` | {panel['turns']} | {min(lengths)}; {middle}; {max(lengths)} "
             f"| {panel['distinct']} of {tasks} | {won['oracle']}/{tasks} | {won['random']}/{tasks} "
             f"| {upper(won['random'], tasks):.2f} | {won['first admissible']}/{tasks} | {won['nop']}/{tasks} "
-            f"| {won.get('echo', '?')}/{tasks} |"
+            f"| {won['echo']}/{tasks} |"
         )
     return "\n".join(rows)
 
